@@ -30,8 +30,11 @@ def read_pretrained(
     if not read_json(folder / "config.json", remedy).get("quantization_config"):
         _require_plain(folder, remedy)
     found = {"output_loading_info": True, "ignore_mismatched_sizes": True}
-    with _quiet():
-        model, told = kind.from_pretrained(folder, local_files_only=True, **found, **options)
+    try:
+        with _quiet():
+            model, told = kind.from_pretrained(folder, local_files_only=True, **found, **options)
+    except _strict() as error:
+        raise ValueError(f"{folder}/config.json is odd ({_reason(error)}); {remedy}") from error
     odd = _named(told["missing_keys"]) + _named(told["mismatched_keys"])
     more = _named(told["unexpected_keys"])
     if odd or (more and not others):
@@ -39,6 +42,32 @@ def read_pretrained(
     if more:
         logger.warning("%s holds tensors that the model does not have: %s", folder, some(more))
     return model
+
+
+def read_tokenizer(folder: Path, remedy: str) -> Any:
+    """Load a folder's tokenizer; ValueError with the folder, transformers' reason and `remedy`."""
+    from transformers import AutoTokenizer
+
+    load: Any = AutoTokenizer.from_pretrained  # without types
+    try:
+        return load(str(folder), local_files_only=True)
+    except (OSError, ValueError, KeyError, TypeError, _strict()) as error:
+        raise ValueError(
+            f"the tokenizer in {folder} is not readable ({_reason(error)}); {remedy}"
+        ) from error
+
+
+def _strict() -> type[Exception]:
+    """Return what transformers raises for a config.json with an impossible value."""
+    from huggingface_hub.errors import StrictDataclassError
+
+    return StrictDataclassError
+
+
+def _reason(error: Exception) -> str:
+    """Return the first line of an exception; with the second, where that says what is odd."""
+    first, _, second = str(error).strip().partition("\n")
+    return f"{first} {second.strip()}" if first.endswith("':") else first.rstrip(": ")
 
 
 @contextmanager

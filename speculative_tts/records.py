@@ -316,17 +316,26 @@ def check_names(path: Path, ids: Iterable[str]) -> None:
 
     Some disks ignore case and how accents are composed: there one file would replace another.
     """
-    seen: dict[str, str] = {}
+    ids = list(ids)
     for key in ids:
         if not FILE_NAME.fullmatch(key) or len(key.encode()) > LONGEST_NAME:
             raise ValueError(
                 f"{path}: id {key!r} cannot name a file; use 1 to 200 letters, digits, - and _"
             )
+    check_ids(path, ids)
+
+
+def check_ids(
+    path: Path, ids: Iterable[str], of: str = "", remedy: str = "give each row its own"
+) -> None:
+    """Raise ValueError for an odd id (`check_id`), and for two that look or are filed alike."""
+    seen: dict[str, str] = {}
+    for key in ids:
         check_id(path, key)
         folded = unicodedata.normalize("NFC", key.casefold())
         if folded in seen:
             alike = "" if seen[folded] == key else f", as {seen[folded]}, on disks that ignore case"
-            raise ValueError(f"{path}: id {key} is there twice{alike}; give each row its own")
+            raise ValueError(f"{path}: id {key}{of} is there twice{alike}; {remedy}")
         seen[folded] = key
 
 

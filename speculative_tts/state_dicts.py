@@ -1,15 +1,17 @@
-"""Read others' torch files without running code, unwrap them, and compare their tensors."""
+"""Read torch files without running code, unwrap them, compare their tensors; write tensors."""
 
 import argparse
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save
 from torch import Tensor
 
+from speculative_tts.files import write_atomic
 from speculative_tts.texts import some
 
 State = dict[str, Tensor]
@@ -49,6 +51,26 @@ def read_torch(path: Path) -> Any:
             "numbers, texts and paths only: where it was made, save its state dict alone "
             "(torch.save(model.state_dict(), <file>))"
         ) from error
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write a safetensors file as transformers reads it.
+
+    Raise ValueError naming tensors that are NaN or infinite somewhere: in a bias minus infinity is
+    an id that is never said, elsewhere it is a number too large for the stored precision.
+    """
+    odd = [
+        name
+        for name, tensor in tensors.items()
+        if tensor.is_floating_point()
+        and bool((tensor.isnan() if name.endswith("bias") else ~tensor.isfinite()).any())
+    ]
+    if odd:
+        raise ValueError(
+            f"{path} would hold numbers that are NaN or infinite: {some(odd)}; look at the weights "
+            "it is made from, or store them in float32"
+        )
+    write_atomic(path, save(dict(tensors), metadata={"format": "pt"}))
 
 
 def read_state_dict(path: Path) -> tuple[State, dict[str, Any]]:

@@ -7,15 +7,31 @@ other separators at which `str.splitlines` cuts are part of what a line says.
 from collections.abc import Collection
 from pathlib import Path
 
+OTHERS = {
+    b"\x1f\x8b": "compressed by gzip, to be unpacked",
+    b"PK\x03\x04": "a zip archive, to be unpacked",
+    b"\xff\xfe": "UTF-16, to be saved as UTF-8",
+    b"\xfe\xff": "UTF-16, to be saved as UTF-8",
+}
+"""What files begin with that are no text in UTF-8, and what to do with them."""
 NAMED = 5  # things that a message names before it counts the rest
+
+
+def utf8(data: bytes) -> str:
+    """Decode UTF-8, perhaps after a byte order mark; ValueError says what else the bytes are."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        kind = next((kind for head, kind in OTHERS.items() if data.startswith(head)), str(error))
+        raise ValueError(f"not UTF-8 ({kind})") from error
 
 
 def read_text(path: Path, remedy: str) -> str:
     """Return the text of a file. ValueError with file, reason and remedy if it is not UTF-8."""
     try:
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 ({error}); {remedy}") from error
+        return utf8(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path} is {error}; {remedy}") from error
 
 
 def read_lines(path: Path, remedy: str) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from speculative_tts.schema.limits import limit_of
+from speculative_tts.texts import utf8
 
 Object = TypeVar("Object")
 WANTED = {
@@ -40,7 +41,7 @@ def json_object(data: bytes, where: object, remedy: str) -> dict[str, Any]:
     twice: of two values one would be dropped.
     """
     try:
-        value = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_once)
+        value = json.loads(utf8(data), object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:  # not UTF-8, not JSON
         raise ValueError(f"{where} is not a JSON object ({error}); {remedy}") from error
     if not isinstance(value, dict):

@@ -23,7 +23,7 @@ from speculative_tts.decoding.loops.multi_token import Blocks
 from speculative_tts.decoding.loops.one_by_one import Autoregression
 from speculative_tts.decoding.loops.speculation import Rounds, Speculation
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
-from speculative_tts.decoding.rules.block import Block
+from speculative_tts.decoding.rules.block import BlockRule
 from speculative_tts.decoding.rules.group import Group
 from speculative_tts.decoding.rules.relaxed import Divergence, Dynamic, Neighbours, Top, Typical
 from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
@@ -54,8 +54,8 @@ RULES: dict[str, AcceptanceRule] = {
     "exact": Tolerance(0.0),
     "tolerance": Tolerance(0.3),
     "groups": GROUPS,
-    "block": Block(),
-    "block of groups": Block(GROUPS),
+    "block": BlockRule(),
+    "block of groups": BlockRule(GROUPS),
     "typical": Typical(),
     "top": Top(5, 0.1),
     "divergence": Divergence(),

@@ -50,7 +50,7 @@ def run(config: DecodeConfig) -> int:
 
         config = matched(config, run)
     items = spread(read_list(Path(config.data.path)), config.limit)
-    swapped = swap_source(config)
+    swapped = swap_source(config) if config.system is System.swap else {}
     folder = app.require_writable(config.out) / run_name(config)
     there = finished(folder)
     if is_done(folder) and all(item.id in there for item in items):
@@ -68,11 +68,12 @@ def run(config: DecodeConfig) -> int:
         if decode.failed:
             return _failed(decode.failed, len(items), folder)
         mark_done(folder)
-        _track(config, folder)
+        if config.wandb:
+            _track(config, folder)
     print(f"{folder}: {len(items)} utterances ({done} of them from an earlier run{earlier})")
     if part := source.facts.get("in_python"):
         print(f"  {part} has no native round: compare tokens a round, not seconds")
-    print(_found(config, folder))
+    print(_found(config.system, config.out, folder))
     return 0
 
 
@@ -99,7 +100,7 @@ def _settled(config: DecodeConfig) -> tuple[DecodeConfig, dict[str, Any]]:
     return given, found
 
 
-def _found(config: DecodeConfig, folder: Path) -> str:
+def _found(system: System, out: str, folder: Path) -> str:
     """Describe the figures of a run's counts, with intervals, and name the next command."""
     from speculative_tts.evaluation.registry import METRICS
     from speculative_tts.evaluation.rows import row_of
@@ -121,13 +122,13 @@ def _found(config: DecodeConfig, folder: Path) -> str:
 
     found = (
         told("speedup", "{} times the target alone on this machine ({} utterances timed)"),
-        "" if config.system is System.speculative else told("time_per_token_ms", "{} ms a token"),
+        "" if system is System.speculative else told("time_per_token_ms", "{} ms a token"),
         told("acceptance_rate", "accepted {} of the drafted tokens"),
         told("acceptance_length", "{} tokens a round"),
         told("first_audio_ms", "first audio after {} ms"),
     )
     said = ", ".join(filter(None, found))
-    next_ = f"  next: sst-eval runs={shlex.quote(config.out)}"
+    next_ = f"  next: sst-eval runs={shlex.quote(out)}"
     return f"  {said}\n{next_}" if said else next_
 
 
@@ -154,15 +155,14 @@ def _plan(config: DecodeConfig) -> int:
 
 
 def _track(config: DecodeConfig, folder: Path) -> None:
-    """Send the figures of the records' counts to wandb, if asked for."""
-    if config.wandb:
-        from speculative_tts.evaluation.rows import row_of
-        from speculative_tts.evaluation.sources import read_run
-        from speculative_tts.evaluation.summary import Bootstrap, figures
-        from speculative_tts.tracking import track_figures
+    """Send the figures of the records' counts to wandb."""
+    from speculative_tts.evaluation.rows import row_of
+    from speculative_tts.evaluation.sources import read_run
+    from speculative_tts.evaluation.summary import Bootstrap, figures
+    from speculative_tts.tracking import track_figures
 
-        rows = [row_of(sample) for sample in read_run(folder).samples]
-        track_figures("decode", config, folder, figures(rows, Bootstrap(draws=0)))
+    rows = [row_of(sample) for sample in read_run(folder).samples]
+    track_figures("decode", config, folder, figures(rows, Bootstrap(draws=0)))
 
 
 def _failed(failed: dict[str, str], total: int, folder: Path) -> int:
@@ -223,12 +223,10 @@ def _memory(config: DecodeConfig) -> dict[str, Any]:
 
 
 def swap_source(config: DecodeConfig) -> "dict[str, DecodeRecord]":
-    """Read the records of the target's run that system=swap starts from; empty for others.
+    """Read the records of the target's run that system=swap starts from.
 
     Raises ValueError if there is no such finished run, or no groups to swap within.
     """
-    if config.system is not System.swap:
-        return {}
     if not isinstance(config.rule, GroupRule):
         raise ValueError(
             f"system=swap swaps within groups, and rule is {config.rule.name}; give rule=group"

@@ -1,7 +1,6 @@
 """Read what can be scored: run folders of sst-decode, and other audio given as a list."""
 
 import dataclasses
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 from speculative_tts import assets
 from speculative_tts.evaluation.judge import Sample
 from speculative_tts.evaluation.judges.pocketsphinx import TINY_WORDS
-from speculative_tts.records import FILE_NAME, DecodeRecord, check_id, read_rows, spread
+from speculative_tts.records import FILE_NAME, DecodeRecord, check_id, check_ids, read_rows, spread
 from speculative_tts.runs.folder import (
     RECORDS,
     decoded_runs,
@@ -19,6 +18,8 @@ from speculative_tts.runs.folder import (
     read_records,
 )
 from speculative_tts.typed import read_json, typed
+
+OWN_ID = "give each row of a system an id of its own, and several systems a key `system`"
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,6 @@ def read_external(path: Path, out: Path | None = None, limit: int | None = None)
         raise ValueError(f"list={path} has no rows; give one JSON object a line: id, text, audio")
     systems: dict[str, list[Sample]] = {}
     for row in rows:
-        check_id(path, row.id)
         systems.setdefault(row.system, []).append(_with_absolute_paths(path.parent.absolute(), row))
     plain = out or path.with_name(f"{path.stem}-scores")
     return [
@@ -134,22 +134,12 @@ def _external(
             f"list={path}: system {system!r} cannot name a folder of scores; give letters, digits, "
             "- and _"
         )
-    if system:
-        check_id(path, system, "system")
-    _reject_repeated_ids(path, system, [sample.id for sample in samples])
+    check_id(path, system or label, "system")
+    of = f" of system {system}" if system else ""
+    check_ids(path, [sample.id for sample in samples], of, OWN_ID)
     folder = plain.with_name(f"{plain.name}-{system}") if system else plain
     run = {"label": system or label, "system": "external", "list": str(path)}
     return Source(folder, spread(samples, limit), run)
-
-
-def _reject_repeated_ids(path: Path, system: str, ids: list[str]) -> None:
-    repeated = [key for key, count in Counter(ids).items() if count > 1]
-    if repeated:
-        where = f" of system {system}" if system else ""
-        raise ValueError(
-            f"list={path}: id {min(repeated)}{where} occurs more than once; give each row of a "
-            "system an id of its own, and several systems a key `system`"
-        )
 
 
 def _with_absolute_paths(base: Path, row: Sample) -> Sample:

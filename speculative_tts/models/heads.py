@@ -16,16 +16,16 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
-from safetensors.torch import save
 from torch import Tensor
 
-from speculative_tts.files import files_hash, write_atomic
+from speculative_tts.files import files_hash
 from speculative_tts.models.decoder.loading import read_tensors
 from speculative_tts.models.decoder.matrix import Matrix, matrix, packed
 from speculative_tts.models.decoder.packed import require_plain, unpack
 from speculative_tts.native import blocks
 from speculative_tts.native.library import library
 from speculative_tts.records import write_json
+from speculative_tts.state_dicts import write_tensors
 from speculative_tts.typed import read_json
 
 FORMAT = 1
@@ -73,12 +73,12 @@ class Heads:
         return sum(part.nbytes for part in (*self._project, *self._blocks))
 
     def _natively(self) -> blocks.NativeHeads | None:
-        """All heads as one call has them, where their matrices are packed for it."""
+        """Return all heads for one native call; None unless their matrices are packed for it."""
         linears = packed(*self._project, *self._blocks)
         return blocks.NativeHeads.of(linears[: self.n], linears[self.n :]) if linears else None
 
     def __call__(self, hidden: Tensor) -> Tensor:
-        """Hidden states [batch, hidden] -> float32 logits [batch, n, vocab]."""
+        """Return float32 logits [batch, n, vocab] of hidden states [batch, hidden]."""
         native = library()
         if native is not None and self.native is not None:
             return blocks.logits(native, self.native, hidden, self.vocab_size)
@@ -103,7 +103,7 @@ def save_heads(
     }
     stored = {name: t.detach().cpu().contiguous() for name, t in named.items() if t is not None}
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomic(folder / WEIGHTS, save(stored, metadata={"format": "pt"}))
+    write_tensors(folder / WEIGHTS, stored)
     description = {
         "format": FORMAT,
         "kind": tensors.kind,
@@ -119,7 +119,7 @@ def save_heads(
 def load_heads(
     folder: Path, n: int | None, *, target: Path, dtype: torch.dtype, device: torch.device
 ) -> Heads:
-    """The first `n` heads of a folder (None: all).
+    """Load the first `n` heads of a folder (None: all).
 
     Raises ValueError when they were made for another target than the checkpoint folder `target`,
     when there are fewer than n, or when the folder is broken.
@@ -143,7 +143,7 @@ def load_heads(
 
 
 def heads_of(folder: Path, target: Path) -> HeadTensors:
-    """Tensors of the checkpoint folder `target`'s heads. ValueError for those of another."""
+    """Read the heads of the checkpoint folder `target`; raise ValueError for those of another."""
     tensors, description = read_heads(folder)
     remedy = f"sst-train-heads target.path={target}"
     require_target(f"heads {folder} were trained", description["target"], target, remedy)
@@ -151,7 +151,7 @@ def heads_of(folder: Path, target: Path) -> HeadTensors:
 
 
 def require_target(what: str, trained_for: str, target: Path, remedy: str) -> None:
-    """ValueError where `what` was trained for another target; `remedy` trains its own."""
+    """Raise ValueError where `what` was trained for another target; `remedy` trains its own."""
     if trained_for != (own := target_hash(target)):
         raise ValueError(
             f"{what} for another target (weights {trained_for[:12]}), {target} has {own[:12]}; "
@@ -160,7 +160,7 @@ def require_target(what: str, trained_for: str, target: Path, remedy: str) -> No
 
 
 def read_heads(folder: Path) -> tuple[HeadTensors, dict[str, Any]]:
-    """Tensors as stored and heads.json. ValueError when something is missing or broken."""
+    """Read tensors as stored and heads.json; raise ValueError if something is missing or broken."""
     path = folder / DESCRIPTION
     description = read_json(path, "make heads with sst-train-heads")
     try:
@@ -184,7 +184,7 @@ def read_heads(folder: Path) -> tuple[HeadTensors, dict[str, Any]]:
 
 
 def target_hash(folder: Path) -> str:
-    """SHA-256 over the weight files of a checkpoint folder in name order, or of one file."""
+    """Return the SHA-256 of a checkpoint folder's weight files in name order, or of one file."""
     files = [folder] if folder.is_file() else []
     files = files or sorted({f for pattern in _CHECKPOINTS for f in folder.glob(pattern)})
     if not files:

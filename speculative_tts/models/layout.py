@@ -46,7 +46,7 @@ class SpeechLayout:
     def merged(
         cls, n_codes: int, words: tuple[str, ...], sampling: dict[str, float] | None = None
     ) -> "SpeechLayout":
-        """The layout of a fresh tiny target: one stop id after the codes, then words and marks."""
+        """Make the layout of a fresh tiny target: codes, one stop id, then words and marks."""
         text_offset = n_codes + 1
         sos_id = text_offset + len(words)
         return cls(
@@ -81,7 +81,7 @@ class SpeechLayout:
         return layout
 
     def check(self, path: Path) -> None:
-        """ValueError for ids that do not lie as the head has them, or a sampler that cannot be."""
+        """Raise ValueError for ids that do not fit the head, or a sampler that cannot be."""
         far = [i for i in self.stop_ids if i >= self.speech_vocab_size]
         if far or not self.stop_ids or self.n_codes > self.speech_vocab_size:
             raise ValueError(
@@ -112,11 +112,11 @@ class SpeechLayout:
         return {name: getattr(self, name) for name in names}
 
     def width(self, *, text_rows: bool) -> int:  # noqa: ARG002 - of heads that can be whole
-        """Ids that the head has."""
+        """Return the number of ids that the head has."""
         return self.speech_vocab_size
 
     def order(self, *, text_rows: bool) -> Tensor:  # noqa: ARG002 - of heads that can be whole
-        """Row of each speech id: int64 [speech_vocab_size]."""
+        """Return the row of each speech id: int64 [speech_vocab_size]."""
         return torch.arange(self.speech_vocab_size)
 
     def limits(
@@ -126,12 +126,12 @@ class SpeechLayout:
         minimum: float,
         maximum: float,
     ) -> tuple[int, int]:
-        """Fewest and most new tokens for a text: `minimum` and `maximum` for each of its parts."""
+        """Return the fewest and most new tokens of a text: `minimum` and `maximum` a part of it."""
         parts = self.text_length(text)
         return int(parts * minimum), max(1, int(parts * maximum))
 
     def text_length(self, text: str) -> int:
-        """Parts of a text that limits are a multiple of: words."""
+        """Count the parts of a text that limits are a multiple of: words."""
         return len(words_in(text))
 
     def outside_training(self, text: str) -> str | None:
@@ -146,7 +146,7 @@ class SpeechLayout:
         )
 
     def text_ids(self, text: str, prompt_text: str = "") -> list[int]:
-        """Merged-vocabulary ids of the prompt's words and then the text's.
+        """Return the merged-vocabulary ids of the prompt's words and then of the text's.
 
         Raises ValueError naming unknown words, or when there is nothing to say.
         """
@@ -162,7 +162,7 @@ class SpeechLayout:
         return [known[word] for word in words]
 
     def prompt_ids(self, prompt: Prompt) -> list[int]:
-        """CosyVoice 2's zero-shot prompt, all before the first new token.
+        """Return CosyVoice 2's zero-shot prompt, all before the first new token.
 
         That is [sos] prompt text, text [task] prompt speech. Raises ValueError as `text_ids` does.
         """
@@ -171,5 +171,5 @@ class SpeechLayout:
 
 
 def words_in(text: str) -> list[str]:
-    """Lower-case words of a text: signs between them part them, digits are spoken one by one."""
+    """Return a text's words in lower case: signs between them part them, digits are said singly."""
     return [DIGITS.get(word, word) for word in WORD.findall(text.lower())]

@@ -50,13 +50,13 @@ class PhoneLayout(SpeechLayout):
         return -rows % self.block if self.block else 0
 
     def phone_rows(self, phones: list[int]) -> list[int]:
-        """Ids of the rows of one text."""
+        """Return the ids of the rows of one text."""
         counts = self.rows(phones)
         pairs = zip(phones, counts, strict=True)
         return [self.text_offset + phone for phone, count in pairs for _ in range(count)]
 
     def text_ids(self, text: str, prompt_text: str = "") -> list[int]:
-        """Ids of the rows of the prompt's text and then of the text.
+        """Return the ids of the rows of the prompt's text and then of the text.
 
         Raises ValueError for a text that cannot be spoken.
         """
@@ -66,18 +66,18 @@ class PhoneLayout(SpeechLayout):
         return [row for phones in said for row in self.phone_rows(phones)]
 
     def text_length(self, text: str) -> int:
-        """Rows of a text: as many as the codes that it should take."""
+        """Count the rows of a text: as many as the codes that it should take."""
         return len(self.text_ids(text))
 
     def prompt_ids(self, prompt: Prompt) -> list[int]:
-        """[sos] prompt text, text, fill [task] prompt speech."""
+        """Return [sos] prompt text, text, fill [task] prompt speech."""
         rows = self.text_ids(prompt.text, prompt.voice_text)
         filled = [*rows, *[self.fill_id] * self.fill(len(rows))]
         return [self.sos_id, *filled, self.task_id, *prompt.codes]
 
 
 def read_layout(folder: Path) -> SpeechLayout:
-    """speech.json of a folder, of words or of phones. ValueError says what is wrong with it."""
+    """Read a folder's speech.json, of words or of phones; raise ValueError for a faulty one."""
     path = folder / FILE
     by_phones = path.is_file() and "clock" in read_json(path)
     return (PhoneLayout if by_phones else SpeechLayout).from_folder(folder)

@@ -24,10 +24,8 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F  # noqa: N812
 from jaxtyping import Float
-from safetensors.torch import save
 from torch import Tensor
 
-from speculative_tts.files import write_atomic
 from speculative_tts.models.decoder.loading import read_tensors
 from speculative_tts.models.decoder.matrix import Matrix, matrix, packed
 from speculative_tts.models.decoder.packed import pack, require_plain, unpack
@@ -35,6 +33,7 @@ from speculative_tts.models.heads import require_target, target_hash
 from speculative_tts.native import recurrent
 from speculative_tts.native.library import library
 from speculative_tts.records import write_json
+from speculative_tts.state_dicts import write_tensors
 from speculative_tts.typed import read_json
 
 FORMAT = 1
@@ -75,7 +74,7 @@ class LayerTensors:
         return all([tuple(part.shape) for part in block] == wanted for block in self.blocks)
 
     def to(self, device: torch.device, dtype: torch.dtype) -> "LayerTensors":
-        """The weights there, in a format."""
+        """Return the layer on a device, in a number format."""
         blocks = (BlockTensors(*(part.to(device, dtype) for part in b)) for b in self.blocks)
         return replace(self, blocks=tuple(blocks))
 
@@ -104,7 +103,7 @@ class RecurrentLayer:
         return sum(one.nbytes for one in (*self._inner, *self._out, self._head))
 
     def __call__(self, states: States, inputs: States) -> States:
-        """The states after tokens of these inputs."""
+        """Return the states after tokens of these inputs."""
         native = library()
         if native is not None and self.native is not None:
             return recurrent.step(native, self.native, states, inputs)
@@ -114,7 +113,7 @@ class RecurrentLayer:
         return states
 
     def logits(self, states: States) -> Float[Tensor, "batch vocab"]:
-        """float32, of the tokens that follow; -inf of those that are never drafted."""
+        """Return float32 logits of the tokens that follow; -inf for those never drafted."""
         logits = self._head(states.to(self._head.fed)).float()
         if self._few is None:
             return logits
@@ -140,7 +139,7 @@ def save_layer(
     if tensors.frequent is not None:
         stored[FREQUENT] = tensors.frequent.int()
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomic(folder / WEIGHTS, save(stored, metadata={"format": "pt"}))
+    write_tensors(folder / WEIGHTS, stored)
     hidden, width = tensors.sizes
     sizes = {"hidden": hidden, "width": width, "blocks": len(tensors.blocks)}
     made_of = {"format": FORMAT, "target": target_hash(target), "about": about or {}}
@@ -148,7 +147,7 @@ def save_layer(
 
 
 def names_of(block: int) -> list[str]:
-    """`NAMES` as they are stored."""
+    """Return `NAMES` of a block as they are stored."""
     return [f"{block}.{name}" if block else name for name in NAMES]
 
 
@@ -168,7 +167,7 @@ def load_layer(
 
 
 def layer_of(folder: Path, target: Path) -> LayerTensors:
-    """Tensors of the checkpoint folder `target`'s layer. ValueError for one of another."""
+    """Read the layer of the checkpoint folder `target`; raise ValueError for one of another."""
     tensors, description = read_layer(folder)
     remedy = "sst-train-heads kind=recurrent"
     require_target(f"{folder} drafts", description["target"], target, remedy)
@@ -191,7 +190,7 @@ def _most_frequent(folder: Path, tensors: LayerTensors, codes: int) -> Tensor:
 
 
 def read_layer(folder: Path) -> tuple[LayerTensors, dict[str, Any]]:
-    """Tensors unpacked and recurrent.json. ValueError when something is missing or broken."""
+    """Read tensors, unpacked, and recurrent.json; raise ValueError if something is missing."""
     description = read_json(folder / DESCRIPTION, "make it with sst-train-heads kind=recurrent")
     try:
         stored = unpack(read_tensors(folder / WEIGHTS))

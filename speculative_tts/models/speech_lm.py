@@ -12,7 +12,7 @@ class Storage(Protocol):
     """A model's cache of a batch between passes."""
 
     def row(self, index: int) -> Self:
-        """One row as a batch of 1 in the same tensors."""
+        """Return one row as a batch of 1 in the same tensors."""
         ...
 
 
@@ -45,25 +45,25 @@ class Layout(Protocol):
         ...
 
     def width(self, *, text_rows: bool) -> int:
-        """Ids that the head has: all that can be emitted."""
+        """Return the number of ids that the head has: all that can be emitted."""
         ...
 
     def order(self, *, text_rows: bool) -> Tensor:
-        """Row of the checkpoint's vocabulary of each id: int64 [width]."""
+        """Return the row of the checkpoint's vocabulary of each id: int64 [width]."""
         ...
 
     def text_ids(self, text: str, prompt_text: str = "") -> list[int]:
-        """Ids of the texts. Raises ValueError for a text that cannot be spoken."""
+        """Return the ids of the texts; raise ValueError for a text that cannot be spoken."""
         ...
 
     def prompt_ids(self, prompt: Prompt) -> list[int]:
-        """All before the first new token, as rows of the checkpoint's vocabulary."""
+        """Return all before the first new token, as rows of the checkpoint's vocabulary."""
         ...
 
     def limits(
         self, text: str, prompt_length: int, minimum: float, maximum: float
     ) -> tuple[int, int]:
-        """Fewest and most new tokens for a text; minimum and maximum are per word (or text id).
+        """Return the fewest and most new tokens of a text; minimum and maximum are per word.
 
         `prompt_length` is the prompt's, in positions.
         """
@@ -84,7 +84,7 @@ class Model(Protocol):
         ...
 
     def cache(self, batch: int, capacity: int) -> Storage:
-        """Storage for `batch` rows of up to `capacity` positions."""
+        """Return storage for `batch` rows of up to `capacity` positions."""
         ...
 
     def prefill(self, prompts: list[Tensor], cache: Any) -> Tensor:
@@ -100,17 +100,17 @@ class HiddenModel(Model, Protocol):
     """A model that also gives its hidden states, which drafters and other heads may read."""
 
     def prefill_hidden(self, prompts: list[Tensor], cache: Any) -> Tensor:
-        """`prefill` without the head: states of the last positions, [batch, dim]."""
+        """Run prompts as `prefill` without the head; return last positions' states [batch, dim]."""
         ...
 
     def extend_hidden(
         self, ids: Tensor, cache: Any, start: Tensor, keep: int | None = None
     ) -> Tensor:
-        """`extend` without the head: states, [batch, keep, dim]."""
+        """Feed ids as `extend` without the head; return states [batch, keep, dim]."""
         ...
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """The head: float32 logits of final hidden states, [..., dim] -> [..., vocab]."""
+        """Apply the head: return float32 logits [..., vocab] of final hidden states [..., dim]."""
         ...
 
 
@@ -118,7 +118,7 @@ class PromptedModel(Model, Protocol):
     """A model whose prompts can grow."""
 
     def append(self, prompt: Tensor, ids: Tensor) -> Tensor:
-        """A prompt, as `prefill` reads it, with speech ids [new] after it."""
+        """Return a prompt, as `prefill` reads it, with speech ids [new] after it."""
         ...
 
 
@@ -140,7 +140,7 @@ class SpeechLM(UncachedModel, Protocol):
         ...
 
     def prompt_ids(self, prompt: Prompt) -> list[int]:
-        """The prompt as rows of the checkpoint's vocabulary. ValueError if it cannot be spoken."""
+        """Return the prompt as rows of the vocabulary; raise ValueError if it is unspeakable."""
         ...
 
     def prompt(self, rows: list[int]) -> Tensor:
@@ -148,7 +148,7 @@ class SpeechLM(UncachedModel, Protocol):
         ...
 
     def speech_ids(self, rows: list[int]) -> list[int]:
-        """Speech ids of those rows of a prompt that have one."""
+        """Return the speech ids of those rows of a prompt that have one."""
         ...
 
 
@@ -167,5 +167,5 @@ class Refiner(Protocol):
         ...
 
     def __call__(self, prompt: Prompt, first: list[int]) -> Tensor:
-        """Codes [layers, tokens] for a prompt whose voice has them all."""
+        """Return the codes [layers, tokens] after a prompt whose voice has all layers."""
         ...

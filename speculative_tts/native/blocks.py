@@ -21,7 +21,7 @@ class NativeHeads(ctypes.Structure):
 
     @classmethod
     def of(cls, project: Sequence[NativeMatrix], blocks: Sequence[NativeMatrix]) -> "NativeHeads":
-        """blocks: one a head, or none. Their matrices must be kept by the caller."""
+        """Make them of matrices that the caller keeps; blocks: one a head, or none."""
         n = len(project)
         return cls((NativeMatrix * n)(*project), (NativeMatrix * n)(*blocks) if blocks else None, n)
 
@@ -77,7 +77,7 @@ def search(
 
 
 def logits(native: ctypes.CDLL, heads: NativeHeads, hidden: Tensor, vocab: int) -> Tensor:
-    """float32 [batch, n, vocab] of states [batch, hidden]."""
+    """Return logits, float32 [batch, n, vocab], of states [batch, hidden]."""
     hidden = hidden.float().contiguous()
     out = torch.empty(heads.n, len(hidden), vocab)
     given = (hidden.data_ptr(), len(hidden), out.data_ptr(), torch.get_num_threads())
@@ -86,7 +86,7 @@ def logits(native: ctypes.CDLL, heads: NativeHeads, hidden: Tensor, vocab: int) 
 
 
 def drafter(heads: NativeHeads, search: Search | None, states: Tensor) -> NativeDrafter:
-    """Heads as the drafter of rounds; states: float32 [batch, hidden], which stay where they are.
+    """Return heads as the drafter of rounds; states: float32 [batch, hidden], which do not move.
 
     search: None: each head by the batch's sampler.
     """

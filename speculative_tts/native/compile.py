@@ -24,7 +24,7 @@ class CannotCompileError(Exception):
 
 
 def compiler() -> list[str]:
-    """$CXX, or the first one there is. Raises CannotCompileError without one."""
+    """Return $CXX, or the first compiler there is; raise CannotCompileError without one."""
     named = shlex.split(os.environ.get("CXX", ""))
     for name in named[:1] or COMPILERS:
         if shutil.which(name):
@@ -34,7 +34,7 @@ def compiler() -> list[str]:
 
 
 def cached(instructions: str) -> Path:
-    """The compiled library of an instruction set, made now if it is not in the cache.
+    """Return an instruction set's compiled library, made now if it is not in the cache.
 
     Raises CannotCompileError.
     """

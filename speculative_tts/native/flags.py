@@ -19,12 +19,12 @@ FLAGS = {  # by instruction set, the fastest first
 
 
 def sets() -> tuple[str, ...]:
-    """Instruction sets that a compiler for this kind of machine knows."""
+    """Return the instruction sets that a compiler for this kind of machine knows."""
     return tuple(FLAGS) if platform.machine().lower() in ("x86_64", "amd64") else ("portable",)
 
 
 def source_hash() -> str:
-    """SHA-256 of all sources and headers."""
+    """Return the SHA-256 of all sources and headers."""
     files = sorted([*FOLDER.glob("*.cpp"), *FOLDER.glob("*.h")])
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 

@@ -44,7 +44,7 @@ def chosen() -> Kernels:
 
 
 def library() -> ctypes.CDLL | None:
-    """The native step, or None where torch's kernels are chosen or all there is."""
+    """Return the native step, or None where torch's kernels are chosen or all there is."""
     if _choice is Kernels.torch:
         return None
     try:
@@ -82,7 +82,7 @@ def has_bfloat16() -> bool:
 
 
 def instructions() -> str:
-    """The best instruction set of `flags.FLAGS` that this machine has, by torch's judgement."""
+    """Return the best instruction set of `flags.FLAGS` on this machine, as torch judges."""
     found = torch.backends.cpu.get_cpu_capability().lower()
     if found == "avx512" and has_bfloat16() and torch.cpu._is_vnni_supported():
         found += BFLOAT16
@@ -90,7 +90,7 @@ def instructions() -> str:
 
 
 def load(name: str) -> ctypes.CDLL:
-    """The library of one instruction set. Raises CannotCompileError."""
+    """Load the library of one instruction set; raise CannotCompileError if it cannot be made."""
     for path in Path(__file__).parent.glob(PATTERN.format(name)):
         found = open_library(path)
         if found is not None:
@@ -110,12 +110,12 @@ def loaded() -> tuple[str, ctypes.CDLL]:
 
 @functools.cache
 def warn_once(reason: str) -> None:
-    """Once a process."""
+    """Warn once a process."""
     logger.warning("runtime.kernels=auto computes with torch, several times slower: %s", reason)
 
 
 def open_library(path: Path) -> ctypes.CDLL | None:
-    """A library with its functions' types; None for one of another source."""
+    """Open a library and set its functions' types; return None for one of another source."""
     try:
         found = ctypes.CDLL(str(path))
         found.sst_source.restype = ctypes.c_char_p

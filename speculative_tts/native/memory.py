@@ -36,7 +36,7 @@ _current: _Chunk | None = None
 
 
 def copied(native: ctypes.CDLL, values: Tensor) -> Tensor:
-    """A contiguous copy."""
+    """Return a contiguous copy."""
     global _current  # noqa: PLW0603 - small weights share large pages
     count = math.prod(values.shape)
     size = -(-count * values.element_size() // LINE) * LINE

@@ -31,7 +31,7 @@ class Recurrent(ctypes.Structure):
 
 
 def step(native: ctypes.CDLL, layer: Recurrent, states: Tensor, inputs: Tensor) -> Tensor:
-    """float32 [batch, hidden] after tokens of these inputs."""
+    """Return the states after tokens of these inputs, float32 [batch, hidden]."""
     out, inputs = states.float().clone(), inputs.float().contiguous()
     given = (inputs.data_ptr(), len(out), out.data_ptr(), torch.get_num_threads())
     native.sst_recurrent(ctypes.byref(layer), *given)

@@ -54,7 +54,7 @@ def runs(tensor: Tensor) -> bool:
 
 
 def laws(sampling: Sampling, logits: Tensor, places: Places) -> Tensor:
-    """float32 [batch, new, vocab] of logits of that shape."""
+    """Return distributions of logits, float32 [batch, new, vocab] both."""
     native, out = library(), torch.empty(logits.shape)
     assert native is not None
     kept = [
@@ -71,7 +71,7 @@ def laws(sampling: Sampling, logits: Tensor, places: Places) -> Tensor:
 
 
 def draw(probs: Tensor, uniform: Tensor) -> Tensor:
-    """`decoding.sampling.randomness.draw` of float32 distributions [..., vocab]: int64 [...]."""
+    """Draw as `randomness.draw` from float32 distributions [..., vocab]: int64 [...]."""
     native, ids = library(), torch.empty(uniform.shape, dtype=torch.int64)
     assert native is not None
     probs, uniform, count = probs.contiguous(), uniform.contiguous(), ids.numel()

@@ -89,7 +89,7 @@ class PackedCache:
     def allocate(
         cls, layers: int, batch: int, kv_heads: int, capacity: int, head_dim: int
     ) -> "PackedCache":
-        """Zeros, as in `cache.KVCache`.
+        """Allocate zeros, as `cache.KVCache.allocate` does.
 
         Capacity is rounded up to an odd number of cache lines: neighbouring rows of keys then do
         not fall on the same few places of the processor's caches.
@@ -100,7 +100,7 @@ class PackedCache:
         return cls(torch.zeros(layers * batch * kv_heads * head + SLACK), wide, batch, batch)
 
     def row(self, index: int) -> "PackedCache":
-        """One row as a cache of batch 1 that shares this storage, to prefill ragged prompts."""
+        """Return one row as a cache of batch 1 in the same storage, to prefill ragged prompts."""
         return PackedCache(self.storage, self.capacity, self.rows, 1, self.first + index)
 
     def clear(self) -> None:
@@ -171,7 +171,7 @@ class NativeStack:
         )  # fmt: skip
 
     def cache(self, batch: int, capacity: int) -> PackedCache:
-        """Storage for `batch` rows of up to `capacity` positions."""
+        """Return storage for `batch` rows of up to `capacity` positions."""
         s = self.shape
         return PackedCache.allocate(len(self._layers), batch, s.kv_heads, capacity, s.head_dim)
 
@@ -207,7 +207,7 @@ class NativeStack:
         return hidden[:, -run.keep :]
 
     def at(self, cache: PackedCache, rotations: Tensor | None) -> Pass:
-        """A pass over these rows, without what is fed."""
+        """Return a pass over these rows, without what is fed."""
         turns, room = None, cache.capacity
         if rotations is not None:
             turns, room = rotations.data_ptr(), min(room, len(rotations))
@@ -217,13 +217,13 @@ class NativeStack:
         )  # fmt: skip
 
     def _at(self, vector: Tensor) -> int:
-        """Address of a copy as float32, padded with zeros."""
+        """Return the address of a copy as float32, padded with zeros."""
         self._kept.append(padded_vector(vector))
         return self._kept[-1].data_ptr()
 
 
 def pack(weight: Tensor, panel: int) -> Tensor:
-    """[in, out] as panels of so many columns, zeros after the last: a view [panels, in, panel, 1].
+    """Pack [in, out] as panels of columns, zeros after the last: a view [panels, in, panel, 1].
 
     Of all but float32 two inputs lie side by side: [panels, in / 2, panel, 2].
     """
@@ -234,14 +234,14 @@ def pack(weight: Tensor, panel: int) -> Tensor:
 
 
 def unpack(panels: Tensor, shape: tuple[int, int]) -> Tensor:
-    """The weight [in, out] of `pack`."""
+    """Undo `pack`: return the weight [in, out]."""
     inputs, outputs = shape
     rows = panels.permute(1, 3, 0, 2).flatten(2).flatten(0, 1)
     return rows[:inputs, :outputs].contiguous()
 
 
 def padded_vector(vector: Tensor) -> Tensor:
-    """float32, with zeros up to a whole number of panels."""
+    """Return float32 with zeros up to a whole number of panels."""
     return F.pad(vector.detach().float(), (0, -len(vector) % PANEL)).contiguous()
 
 

@@ -124,7 +124,7 @@ class Verifier {
     }
   }
 
-  // As `Block.judge`: the longest prefix that passes.
+  // As `BlockRule.judge`: the longest prefix that passes.
   int64_t at_once(int64_t drafted, const float* draft) {
     for (int64_t n = 0; n <= drafted; n++) law(n, &laws[n * vocab]);
     for (int64_t n = 0; n < drafted; n++) {

@@ -167,7 +167,7 @@ class NativeSteps:
         return most, laws[:, : self._run(batch, run)]
 
     def emit(self, batch: Batch, *, steps: int, purpose: int) -> None:
-        """The next `steps` tokens of each row, fewer of one that is done; `count` grows."""
+        """Emit the next `steps` tokens of each row, fewer of one that is done; `count` grows."""
         self._run(batch, _Steps(purpose, 1, steps, None, None, _limit(None)))
 
     def _run(self, batch: Batch, steps: _Steps) -> int:
@@ -187,12 +187,12 @@ class HasNativeSteps(Protocol):
     """A model that may make its tokens here."""
 
     def native_steps(self, cache: Any, lengths: Tensor) -> NativeSteps | None:
-        """Over rows of a cache with prompts of these lengths; None where kernels are torch's."""
+        """Return steps over a cache, prompts of these lengths; None where kernels are torch's."""
         ...
 
 
 def emit(batch: Batch, logits: Tensor) -> None:
-    """The next token of each row by the distribution of its logits, float32 [batch, vocab]."""
+    """Emit the next token of each row by its logits, float32 [batch, vocab]."""
     native, logits, (rows, tokens) = library(), logits.contiguous(), batch.described()
     assert native is not None
     rows.logits = logits.data_ptr()

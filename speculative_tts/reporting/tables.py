@@ -6,6 +6,7 @@ empty fields.
 
 import csv
 import io
+import math
 import re
 import textwrap
 from collections.abc import Sequence
@@ -203,8 +204,8 @@ def csv_text(rows: Sequence[Sequence[object]]) -> str:
 
 
 def exact(number: float | None) -> str:
-    """A number for programs: six significant digits, empty for None."""
-    return "" if number is None else f"{number:.6g}"
+    """Format a number for programs: six significant digits; empty for None, NaN and infinity."""
+    return "" if number is None or not math.isfinite(number) else f"{number:.6g}"
 
 
 def _names(heading: Heading) -> list[str]:

@@ -14,16 +14,16 @@ from typing import Any
 
 import torch
 from accelerate import init_empty_weights
-from safetensors.torch import save
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from speculative_tts.assets import require
-from speculative_tts.files import copy_atomic, files_hash, write_atomic
+from speculative_tts.files import copy_atomic, files_hash
 from speculative_tts.models.decoder.loading import read_config, read_state
 from speculative_tts.models.families import cosyvoice
 from speculative_tts.models.families.cosyvoice_export import write_checkpoint
 from speculative_tts.records import write_json
+from speculative_tts.state_dicts import write_tensors
 from speculative_tts.training.inherit import EMBEDDING, HEAD, is_tied
 
 CONFIG = "config.json"
@@ -154,7 +154,7 @@ def write_draft(
         return
     copy_companions(source, folder)
     stored = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    write_atomic(folder / WEIGHTS, save(stored, metadata={"format": "pt"}))
+    write_tensors(folder / WEIGHTS, stored)
     write_json(folder / INHERITANCE, dict(inheritance))
     write_json(folder / CONFIG, dict(config))
 

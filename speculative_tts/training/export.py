@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save
 from torch import Tensor
 
 from speculative_tts.decoding.builder import check_pair
@@ -32,6 +31,7 @@ from speculative_tts.records import write_json
 from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.schema.decode import SamplingConfig
 from speculative_tts.schema.export import ExportConfig
+from speculative_tts.state_dicts import write_tensors
 from speculative_tts.training.checkpoint import CONFIG, WEIGHTS, copy_companions, read_checkpoint
 from speculative_tts.training.inherit import HEAD
 
@@ -174,7 +174,7 @@ def forget(out: Path, *names: str) -> None:
 def write(out: Path, state: State, files: dict[str, dict[str, Any]], target: Folder) -> Exported:
     """Write weights, then `files` in their order; the last is config.json."""
     own = {name: tensor.contiguous() for name, tensor in state.items()}
-    write_atomic(out / WEIGHTS, save(own, metadata={"format": "pt"}))
+    write_tensors(out / WEIGHTS, own)
     for name, content in files.items():
         write_json(out / name, content)
     return Exported(

@@ -16,17 +16,16 @@ from typing import Any, Self
 import torch
 from accelerate import Accelerator
 from jaxtyping import Float, Float32, Int64
-from safetensors.torch import save
 from torch import Tensor, nn
 from torch.nn.functional import log_softmax
 
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.corpora.texts import WORDS
-from speculative_tts.files import write_atomic
 from speculative_tts.models.phones import PhoneLayout
 from speculative_tts.records import write_json
 from speculative_tts.schema.common import DType
 from speculative_tts.schema.train import TrainTargetConfig
+from speculative_tts.state_dicts import write_tensors
 from speculative_tts.text.phones import PHONES
 from speculative_tts.training.acoustic import AcousticPull
 from speculative_tts.training.data.phones import (
@@ -280,7 +279,7 @@ class SentenceTraining(Training):
         config = self.model.lm.config(self.layout.vocab_size, ids)
         tensors = {n: t.half().contiguous().cpu() for n, t in self.model.lm.state_dict().items()}
         write_json(folder / "config.json", config, sort_keys=True)
-        write_atomic(folder / "model.safetensors", save(tensors, metadata={"format": "pt"}))
+        write_tensors(folder / "model.safetensors", tensors)
         self.layout.save(folder)
 
 

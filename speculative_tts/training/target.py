@@ -14,17 +14,16 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 from jaxtyping import Float, Int64
-from safetensors.torch import save
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.corpora.flite import WORDS
-from speculative_tts.files import write_atomic
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.records import write_json
 from speculative_tts.schema.train import TrainTargetConfig
+from speculative_tts.state_dicts import write_tensors
 from speculative_tts.training.acoustic import AcousticPull
 from speculative_tts.training.checkpoint import source_hash
 from speculative_tts.training.data.recordings import (
@@ -203,7 +202,7 @@ def export_target(model: Any, layout: SpeechLayout, folder: Path) -> None:
     config = {**model.config.to_dict(), "architectures": ["Qwen2ForCausalLM"], "dtype": "float32"}
     tensors = {name: t.half().contiguous() for name, t in model.state_dict().items()}
     write_json(folder / "config.json", config, sort_keys=True)
-    write_atomic(folder / "model.safetensors", save(tensors, metadata={"format": "pt"}))
+    write_tensors(folder / "model.safetensors", tensors)
     layout.save(folder)
 
 

@@ -15,7 +15,7 @@ from hydra.plugins.launcher import Launcher
 
 from speculative_tts.assets import resolve
 from speculative_tts.codecs import world
-from speculative_tts.commands import app, choices, messages
+from speculative_tts.commands import app, check, choices, listen, messages
 from speculative_tts.commands.arguments import sources
 from speculative_tts.files import write_atomic
 from speculative_tts.provenance import command_line, plain
@@ -623,3 +623,14 @@ def test_a_package_that_lacks_something_is_one_line(monkeypatch: pytest.MonkeyPa
     told = messages.one_line(caught.value, DecodeConfig)
     assert told is not None
     assert "pip install 'speculative_tts[tiny]'" in told
+
+
+def test_a_check_of_nothing_names_its_words(capsys: pytest.CaptureFixture[str]) -> None:
+    """`sst-check` alone asked for target.name, and said nothing of judges and paper."""
+    assert check.main([]) == app.BAD_INPUT
+    assert "sst-check judges or sst-check paper" in capsys.readouterr().err
+
+
+def test_a_listening_test_has_the_key_out_too() -> None:
+    """`sst-listen out=x` was told to mean `port`."""
+    assert listen.main.compose(["make", "out=x"]).folder == "x"

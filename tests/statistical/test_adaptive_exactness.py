@@ -16,14 +16,14 @@ from speculative_tts.decoding.drafters.lm import LMDrafter, LMDrafting
 from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.rules.acceptance import Tolerance
-from speculative_tts.decoding.rules.block import Block
+from speculative_tts.decoding.rules.block import BlockRule
 from speculative_tts.decoding.sampling.sampler import Sampler
 
 LAW = autoregressive_law(TARGET, SAMPLER, STOPS, ONE)
 MOST = 0.9  # nats: the laws of a third of the contexts have less
 
 
-def decoded(rule: Tolerance | Block, entropy: float | None = MOST) -> list[Outcome]:
+def decoded(rule: Tolerance | BlockRule, entropy: float | None = MOST) -> list[Outcome]:
     drafter = LMDrafter(DRAFT, entropy)
     return Speculation(TARGET, drafter, rule, SAMPLER, STOPS, 3).decode(MANY)
 
@@ -32,8 +32,8 @@ def drafted(found: list[Outcome]) -> int:
     return sum(out.counts.drafted for out in found)
 
 
-@pytest.mark.parametrize("rule", [Tolerance(0.0), Block()], ids=["exact", "block"])
-def test_outputs_follow_the_target_with_fewer_drafts(rule: Tolerance | Block) -> None:
+@pytest.mark.parametrize("rule", [Tolerance(0.0), BlockRule()], ids=["exact", "block"])
+def test_outputs_follow_the_target_with_fewer_drafts(rule: Tolerance | BlockRule) -> None:
     found, always = decoded(rule), decoded(rule, None)
     assert mismatches(found, LAW) == []
     assert drafted(found) < 0.9 * drafted(always)

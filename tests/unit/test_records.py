@@ -201,7 +201,7 @@ def test_a_list_edited_on_windows_is_read(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("key", [" a", "a\u200b", "\ufeffa", "a\u2028b", ""])
+@pytest.mark.parametrize("key", [" a", "a ", "a\u200b", "a\u202eb", "\ufeffa", "a\u2028b", ""])
 def test_an_id_holds_nothing_that_nobody_sees(tmp_path: Path, key: str) -> None:
     write_jsonl(tmp_path / "list.jsonl", [ITEM | {"id": key}])
     with pytest.raises(ValueError, match=r"list\.jsonl: id .* use .*letters, digits, - and _"):

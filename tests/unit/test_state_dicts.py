@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
-from speculative_tts.state_dicts import check_fit, read_state_dict
+from speculative_tts.state_dicts import check_fit, read_state_dict, write_tensors
 
 WEIGHTS = {"a.weight": torch.ones(2, 3), "b.bias": torch.zeros(2)}
 
@@ -80,3 +81,17 @@ def test_quantised_weights_fit_no_model(dtype: torch.dtype) -> None:
     with pytest.raises(ValueError, match=r"a\.weight is \w+, quantised numbers"):
         check_fit(WEIGHTS, theirs, "give another")
     check_fit(WEIGHTS, {name: tensor.half() for name, tensor in WEIGHTS.items()}, "give another")
+
+
+def test_no_file_is_written_of_numbers_that_are_none(tmp_path: Path) -> None:
+    """Weights beyond float16 were stored as infinities, and NaN as NaN, without a word."""
+    path = tmp_path / "model.safetensors"
+    large = {"a.weight": torch.full((2,), 1e6).half(), "b.weight": torch.tensor([0.0, torch.nan])}
+    with pytest.raises(ValueError, match=r"NaN or infinite: a\.weight, b\.weight; look at"):
+        write_tensors(path, large)
+    with pytest.raises(ValueError, match=r"NaN or infinite: c\.bias; look at"):
+        write_tensors(path, {"c.bias": torch.tensor([torch.nan])})
+    assert not path.exists()
+    barred = {"c.bias": torch.tensor([0.0, -torch.inf]), "ids": torch.tensor([1])}
+    write_tensors(path, barred)
+    assert all(torch.equal(tensor, barred[name]) for name, tensor in load_file(path).items())

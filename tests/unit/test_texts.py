@@ -1,10 +1,12 @@
 """Text files of others, and messages that name many things."""
 
+import gzip
 from pathlib import Path
 
 import pytest
 
 from speculative_tts.texts import first, read_lines, some
+from speculative_tts.typed import read_json
 
 
 @pytest.mark.parametrize(
@@ -24,11 +26,23 @@ def test_a_line_ends_at_its_end_alone(tmp_path: Path, content: bytes, lines: lis
     assert read_lines(path, "get it again") == lines
 
 
-def test_another_encoding_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        ("café".encode("utf-16"), "UTF-16, to be saved as UTF-8"),
+        ("café".encode("latin-1"), "'utf-8' codec can't decode byte 0xe9 .*"),
+        (gzip.compress(b"text"), "compressed by gzip, to be unpacked"),
+        (b"PK\x03\x04\x14\0\0\0\xff", "a zip archive, to be unpacked"),
+    ],
+)
+def test_another_encoding_is_named(tmp_path: Path, content: bytes, kind: str) -> None:
+    """Of a packed list the remedy was to get it again."""
     path = tmp_path / "list"
-    path.write_bytes("café".encode("utf-16"))
-    with pytest.raises(ValueError, match=r"list is not UTF-8 \(.*\); get it again"):
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"list is not UTF-8 \({kind}\); get it again"):
         read_lines(path, "get it again")
+    with pytest.raises(ValueError, match=rf"list is not a JSON object \(not UTF-8 \({kind}\)\);"):
+        read_json(path)
 
 
 def test_a_message_names_five_and_counts_the_rest() -> None:

@@ -40,7 +40,7 @@ Steps = Float[Tensor, "batch lookahead"]
 LEAST = 1e-30  # weights below it are never accepted, and would overflow as divisors
 
 
-class Block(AcceptanceRule):
+class BlockRule(AcceptanceRule):
     """Block verification, of tokens or by the groups of `rule`."""
 
     judges_blocks = True
@@ -136,10 +136,10 @@ class Block(AcceptanceRule):
 
 def exact(config: Any, artefacts: Artefacts) -> AcceptanceRule:  # noqa: ARG001 - needs none
     """Build the rule of an `ExactRule` of settings."""
-    return Block() if config.block else Tolerance(0.0)
+    return BlockRule() if config.block else Tolerance(0.0)
 
 
 def by_groups(config: Any, artefacts: Artefacts) -> AcceptanceRule:
     """Build the rule of a `GroupRule` of settings."""
     rule = Group(**artefacts.memberships, readable=artefacts.readable)
-    return Block(rule) if config.block else rule
+    return BlockRule(rule) if config.block else rule

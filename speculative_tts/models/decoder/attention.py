@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-    """Softmax(q k' + mask) v, softmax in float32.
+    """Return softmax(q k' + mask) v, the softmax in float32.
 
     [batch, heads, rows, d], keys and values [batch, heads, span, d]; mask: [batch, 1, rows, span].
     Of three dimensions a GPU's fused kernels are refused.
@@ -26,7 +26,7 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -
 
 
 def causal_mask(positions: Tensor, span: int, dtype: torch.dtype, prefix: int = 0) -> Tensor:
-    """0 where a new position sees a column and -inf elsewhere.
+    """Return a mask: 0 where a new position sees a column and -inf elsewhere.
 
     positions: [batch, new]; prefix: the first columns, which all see. -> [batch, 1, new, span].
     """

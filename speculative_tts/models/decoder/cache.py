@@ -65,20 +65,20 @@ class KVCache:
         return self.storage.shape[4]
 
     def row(self, index: int) -> "KVCache":
-        """One row as a cache of batch 1 that shares this storage, to prefill ragged prompts."""
+        """Return one row as a cache of batch 1 in the same storage, to prefill ragged prompts."""
         offsets = self.offsets[index : index + 1]
         return KVCache(self.storage, offsets, self.places, self.first + index, self.prefills)
 
     def clear(self) -> None:
-        """Zeros, as at first: NaN that was stored would pass through the next one's mask."""
+        """Set zeros, as at first: NaN that was stored would pass through the next one's mask."""
         self.storage[:, :, self.first : self.first + self.batch].zero_()
 
     def positions(self) -> tuple[Float[Tensor, "places head_dim"], ...]:
-        """Each layer as one list of positions to write to, 2 * rows * kv_heads * capacity."""
+        """Return each layer as a list of positions to write to, 2 * rows * kv_heads * capacity."""
         return self.storage.flatten(1, 4).unbind()
 
     def heads(self, span: int) -> tuple[tuple[Heads, ...], tuple[Heads, ...]]:
-        """Views of the keys and of the values of each layer up to `span`."""
+        """Return views of the keys and of the values of each layer up to `span`."""
         batch = self.storage[:, :, self.first : self.first + self.batch, :, :span]
         return batch[:, 0].unbind(), batch[:, 1].unbind()
 

@@ -117,7 +117,7 @@ class DecoderConfig:
         return self.head_dim * self.norm_eps
 
     def inverse_frequencies(self) -> list[float]:
-        """RoPE's angular step per position for each of head_dim / 2 pairs, scaling applied."""
+        """Return RoPE's angular step per position of head_dim / 2 pairs, scaling applied."""
         pairs = range(0, self.head_dim, 2)
         plain = [self.rope_theta ** (-i / self.head_dim) for i in pairs]
         scaling = self.rope_scaling
@@ -175,7 +175,7 @@ class _Stored:
         return self.use_sliding_window and self.max_window_layers < self.num_hidden_layers
 
     def check(self, where: object) -> None:
-        """ValueError for what the decoder does not run."""
+        """Raise ValueError for what the decoder does not run."""
         if self.model_type not in FAMILIES:
             raise ValueError(
                 f"{where}: model_type {self.model_type!r} is not supported; "
@@ -205,7 +205,7 @@ class _Stored:
             )
 
     def _check_rope(self, where: object) -> None:
-        """ValueError where two keys say different things of RoPE, or it turns a part of a head."""
+        """Raise ValueError if two keys contradict on RoPE, or it turns a part of a head."""
         both = [one for one in (self.rope_parameters, self.rope_scaling) if one]
         if nested := sorted(key for one in both for key in one if isinstance(one[key], dict)):
             raise ValueError(
@@ -247,7 +247,7 @@ def _rope_scaling(rope: dict[str, Any], where: object) -> RopeScaling | None:
 
 
 def _llama3(frequency: float, scaling: RopeScaling) -> float:
-    """Llama 3.1's rule: long wavelengths divided by `factor`, short ones kept, a ramp between."""
+    """Scale as Llama 3.1: long wavelengths divided by `factor`, short ones kept, a ramp between."""
     turns = scaling.original_max_position_embeddings * frequency / (2 * math.pi)
     span = scaling.high_freq_factor - scaling.low_freq_factor
     smooth = min(max((turns - scaling.low_freq_factor) / span, 0.0), 1.0)

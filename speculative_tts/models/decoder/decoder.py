@@ -38,7 +38,7 @@ class Decoder(DecoderStack):
         self.native = _native(self)
 
     def cache(self, batch: int, capacity: int) -> Cache:
-        """Storage for `batch` rows of up to `capacity` positions.
+        """Return storage for `batch` rows of up to `capacity` positions.
 
         Raises ValueError past max_position_embeddings.
         """
@@ -113,7 +113,7 @@ class Decoder(DecoderStack):
         values: Float[Tensor, "batch kv_heads span head_dim"],
         mask: Tensor | None,
     ) -> Float[Tensor, "rows heads*head_dim"]:
-        """Grouped-query attention: the queries of one kv head become rows of one product.
+        """Attend by groups: the queries of one kv head become rows of one product.
 
         So keys are never repeated; rows are batch * new.
         """
@@ -145,7 +145,7 @@ class Decoder(DecoderStack):
             x.copy_(turned)
 
     def _normed(self, x: Float[Tensor, "rows hidden"]) -> Float[Tensor, "rows hidden"]:
-        """RMSNorm without its gain and factor sqrt(hidden), which the next matrix carries.
+        """Apply RMSNorm without its gain and factor sqrt(hidden), which the next matrix carries.
 
         x / sqrt(|x|^2 + hidden * eps) in three kernels; torch's rms_norm takes six on a CPU.
         """
@@ -177,7 +177,7 @@ def _native(stack: DecoderStack) -> NativeStack | None:
 
 
 def _rotation_table(c: DecoderConfig, positions: int, device: torch.device) -> Tensor:
-    """exp(i angle) of RoPE by position, complex64 [positions, 1, head_dim / 2]."""
+    """Return exp(i angle) of RoPE by position, complex64 [positions, 1, head_dim / 2]."""
     frequencies = torch.tensor(c.inverse_frequencies(), device=device)
     angles = torch.arange(positions, device=device)[:, None, None] * frequencies
     return torch.polar(torch.ones_like(angles), angles)

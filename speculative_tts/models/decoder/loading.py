@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 def read_state(folder: Path, whole: Collection[str] = ()) -> State:
-    """All tensors of a checkpoint's files, unpacked, in plain floating-point numbers.
+    """Read all tensors of a checkpoint's files, unpacked, as plain floating-point numbers.
 
     Those named in `whole` are ids, and integers.
 
@@ -48,13 +48,13 @@ def read_state(folder: Path, whole: Collection[str] = ()) -> State:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """config.json as it fits what `read_state` gives, whose numbers are plain."""
+    """Read config.json as it fits what `read_state` gives, whose numbers are plain."""
     config = read_json(folder / "config.json", "give a folder with config.json and weights")
     return {key: value for key, value in config.items() if key != "quantization_config"}
 
 
 def read_tensors(file: Path) -> State:
-    """All tensors of a safetensors file as stored; ValueError when it is unreadable."""
+    """Read all tensors of a safetensors file as stored; raise ValueError if it is unreadable."""
     try:
         with safe_open(file, framework="pt") as tensors:
             return {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118
@@ -65,7 +65,7 @@ def read_tensors(file: Path) -> State:
 
 
 def stored_rows(folder: Path, rows: int | Tensor, name: str = EMBEDDING) -> Tensor:
-    """Rows of one matrix of a checkpoint in the stored precision: its first, or those named.
+    """Read rows of one matrix of a checkpoint in the stored precision: its first, or those named.
 
     Reads this tensor alone. Raises ValueError when it is not there, or too short.
     """
@@ -125,18 +125,19 @@ def build_decoder(
     device: torch.device,
     prefix: str = "model.",
     others: Collection[str] = (EMBEDDING, HEAD),
+    where: object = "the checkpoint",
 ) -> Decoder:
-    """The decoder of a state dict whose layer keys begin with `prefix`.
+    """Build the decoder of a state dict whose layer keys begin with `prefix`.
 
-    Raises ValueError naming a missing or odd tensor, or one that nobody reads: it is neither the
-    decoder's nor among `others`, which the caller reads.
+    Raises ValueError, which begins with `where`, naming a missing or odd tensor, or those that
+    nobody reads: they are neither the decoder's nor among `others`, which the caller reads.
     """
-    read = _Reader(state, prefix, dtype, device)
+    read = _Reader(state, prefix, dtype, device, where)
     layers = [_layer(config, read, index) for index in range(config.layers)]
     gain = read.vector("norm.weight", config.hidden) * config.hidden**0.5
     if unused := [name for name in state if name not in read.taken and name not in others]:
         raise ValueError(
-            f"the checkpoint holds tensors that this model does not have: {some(unused)}; "
+            f"{where} holds tensors that this model does not have: {some(unused)}; "
             "config.json and weights do not belong together"
         )
     return Decoder(config, layers, gain)
@@ -145,8 +146,10 @@ def build_decoder(
 class _Reader:
     """Takes tensors out of a state dict, with their shape checked."""
 
-    def __init__(self, state: State, prefix: str, dtype: torch.dtype, device: torch.device) -> None:
-        self._state, self._prefix = state, prefix
+    def __init__(
+        self, state: State, prefix: str, dtype: torch.dtype, device: torch.device, where: object
+    ) -> None:
+        self._state, self._prefix, self._where = state, prefix, where
         self._dtype, self._device = dtype, device
         self.taken: set[str] = set()
 
@@ -159,7 +162,7 @@ class _Reader:
         heads: "_Heads | None" = None,
         biased: list[str] | None = None,
     ) -> Matrix:
-        """Stacked [out, in] matrices as one, with the biases that are named.
+        """Stack [out, in] matrices as one, with the biases that are named.
 
         Each input is scaled by sqrt(columns) and the gain of the norm before it (`Decoder._normed`
         leaves both to us).
@@ -181,20 +184,20 @@ class _Reader:
         return heads.gains(*(self._take(name, (width,)) for name in names)).to(self._device)
 
     def vector(self, name: str, size: int) -> Tensor:
-        """One vector."""
+        """Return one vector of the checkpoint."""
         return self._take(name, (size,)).to(self._device, self._dtype)
 
     def _take(self, name: str, shape: tuple[int, ...]) -> Tensor:
         key = self._prefix + name
         if key not in self._state:
             raise ValueError(
-                f"checkpoint has no tensor {key}; config.json and weights do not belong together"
+                f"{self._where} has no tensor {key}; config.json and weights do not belong together"
             )
         tensor = self._state[key]
         self.taken.add(key)
         if tuple(tensor.shape) != shape:
             raise ValueError(
-                f"{key} is {tuple(tensor.shape)}, config.json says {shape}; "
+                f"{self._where}: {key} is {tuple(tensor.shape)}, config.json says {shape}; "
                 "they do not belong together"
             )
         return tensor
@@ -220,7 +223,7 @@ class _Heads:
             self._scale[: c.heads * c.head_dim] = c.head_dim**-0.5
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """float32 rows ([out, in] or [out]) in the new order."""
+        """Return rows ([out, in] or [out]) in float32 and in the new order."""
         turned = rows[self._order].float()
         return turned * self._scale.view(-1, *[1] * (rows.ndim - 1))
 

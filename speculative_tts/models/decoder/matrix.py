@@ -45,7 +45,7 @@ class Matrix(ABC):
 
     @abstractmethod
     def __call__(self, x: Tensor, addend: Tensor | None = None) -> Tensor:
-        """x: [rows, in]; addend: [rows, out] or None. Returns [rows, out]."""
+        """Return x [rows, in] times the matrix, plus addend [rows, out] if there is one."""
 
     def in_float32(self, x: Tensor) -> Tensor:
         """Return the product [rows, out] in float32, not rounded to the weight's format first."""
@@ -53,10 +53,10 @@ class Matrix(ABC):
 
     @abstractmethod
     def dense(self) -> Tensor:
-        """The weight [in, out]."""
+        """Return the weight [in, out]."""
 
     def columns(self, chosen: Tensor) -> "Matrix":
-        """Some of its outputs: [in, len(chosen)]."""
+        """Return the columns of some outputs: [in, len(chosen)]."""
         bias = None if self._bias is None else self._bias[chosen]
         return matrix(self.dense()[:, chosen], bias)
 
@@ -131,7 +131,7 @@ class Packed(Matrix):
         return twin
 
     def _linear(self) -> NativeMatrix:
-        """The structure that the native step reads."""
+        """Return the structure that the native step reads."""
         vectors = (self._bias, self._scale)
         pointers = (None if vector is None else vector.data_ptr() for vector in vectors)
         format_ = FORMATS.index(self._weight.dtype)
@@ -186,7 +186,7 @@ class Dense(Matrix):
         return self._bias
 
     def by_output(self) -> Tensor:
-        """The weight as [out, in], contiguous: the memory it lies in from now on."""
+        """Return the weight as [out, in], contiguous: the memory it lies in from now on."""
         if not self._weight.t().is_contiguous():
             self._weight = self._weight.t().contiguous().t()
         return self._weight.t()
@@ -216,7 +216,7 @@ class Dense(Matrix):
 
 
 def has_panels(weight: Tensor) -> bool:
-    """Would a second copy of it pay?"""
+    """Return whether a second copy of it would pay."""
     return (
         weight.device.type == "cpu"
         and weight.dtype == torch.float32
@@ -226,6 +226,6 @@ def has_panels(weight: Tensor) -> bool:
 
 
 def _panels(weight: Tensor) -> Tensor:
-    """[in, out] as [panels, in, PANEL], zeros after the last column."""
+    """Return [in, out] as [panels, in, PANEL], zeros after the last column."""
     whole = F.pad(weight, (0, -weight.shape[1] % PANEL))
     return whole.view(len(weight), -1, PANEL).transpose(0, 1).contiguous()

@@ -22,7 +22,7 @@ UNNEEDED = ("input_scale", "weight_format")
 
 
 def pack(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Matrices in 8 bits; vectors and biases, which are few, as they are."""
+    """Pack matrices in 8 bits; leave vectors and biases, which are few, as they are."""
     packed = {}
     for name, tensor in tensors.items():
         if tensor.ndim < 2 or name.endswith("bias"):
@@ -77,7 +77,7 @@ def require_plain(
 def rounded(
     matrix: Float[Tensor, "*rows columns"],
 ) -> tuple[Int8[Tensor, "*rows columns"], Float[Tensor, "*rows"]]:
-    """A matrix, or several, in 8 bits, and the scale of each row, in float32."""
+    """Round a matrix, or several, to 8 bits; return it and the scale of each row, in float32."""
     scale = matrix.float().abs().amax(-1).clamp_min(torch.finfo(torch.float32).tiny) / LARGEST
     return (matrix.float() / scale[..., None]).round().to(torch.int8), scale
 
@@ -85,5 +85,5 @@ def rounded(
 def unpacked(
     stored: Int8[Tensor, "*rows columns"], scale: Float[Tensor, "*rows"]
 ) -> Float[Tensor, "*rows columns"]:
-    """Some rows of a packed matrix."""
+    """Unpack some rows of a packed matrix."""
     return (stored * scale[..., None]).half()

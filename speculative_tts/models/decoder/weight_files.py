@@ -10,6 +10,15 @@ ADAPTER, PICKLED = "adapter_config.json", "pytorch_model*.bin"
 COPY = "copy it from the checkpoint again"
 
 
+def refuse_adapter(folder: Path) -> None:
+    """Raise ValueError for a folder with an adapter: its base would speak without it."""
+    if (folder / ADAPTER).is_file():
+        raise ValueError(
+            f"{folder} holds an adapter ({ADAPTER}), which is not applied here; merge it "
+            "(peft: model.merge_and_unload().save_pretrained(<folder>)) and give that folder"
+        )
+
+
 @dataclass(frozen=True)
 class Index:
     """The index of sharded weights: it names the file of each tensor."""
@@ -35,13 +44,9 @@ class Index:
 def weight_files(folder: Path) -> list[Path]:
     """Return the safetensors files of a checkpoint folder.
 
-    Raises ValueError if there are none, and for an adapter: its base would speak without it.
+    Raises ValueError if there are none, and as `refuse_adapter`.
     """
-    if (folder / ADAPTER).is_file():
-        raise ValueError(
-            f"{folder} holds an adapter ({ADAPTER}), which is not applied here; merge it "
-            "(peft: model.merge_and_unload().save_pretrained(<folder>)) and give that folder"
-        )
+    refuse_adapter(folder)
     if (folder / SINGLE).is_file():
         return [folder / SINGLE]
     if (folder / INDEX).is_file():

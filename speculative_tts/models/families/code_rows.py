@@ -62,7 +62,7 @@ class RowLM(CodeLM):
         order = layout.order(text_rows=text_rows)
         head = head[order].to(dtype=dtype, device=device).T
         return cls(
-            build_decoder(decoder_config, state, dtype=dtype, device=device),
+            build_decoder(decoder_config, state, dtype=dtype, device=device, where=folder),
             layout,
             embedding.to(dtype=dtype, device=device),
             matrix(head),

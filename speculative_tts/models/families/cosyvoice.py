@@ -156,7 +156,7 @@ def load(
     checkpoint = read_checkpoint(folder)
     config, state = DecoderConfig.from_dict(checkpoint.config), checkpoint.state
     others = (EMBEDDING, HEAD, BIAS)
-    decoder = build_decoder(config, state, dtype=dtype, device=device, others=others)
+    decoder = build_decoder(config, state, dtype=dtype, device=device, others=others, where=folder)
     bias = state.get(BIAS)
     return MergedVocabLM(
         decoder,

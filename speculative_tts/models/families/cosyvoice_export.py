@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors.torch import save
 from torch import Tensor
 
-from speculative_tts.files import copy_atomic, write_atomic, writing
+from speculative_tts.files import copy_atomic, writing
 from speculative_tts.models.decoder.config import DecoderConfig
 from speculative_tts.models.decoder.loading import EMBEDDING, HEAD, read_config
 from speculative_tts.models.families.cosyvoice import BACKBONE, CosyVoiceLayout, read_layout
@@ -22,6 +21,7 @@ from speculative_tts.models.families.cosyvoice_files import (
 )
 from speculative_tts.models.families.merged_vocab import BIAS
 from speculative_tts.records import write_json
+from speculative_tts.state_dicts import write_tensors
 
 _SMALL = (".json", ".txt", ".jinja")  # a tokenizer, a template, configurations
 
@@ -85,7 +85,7 @@ def _write_merged(
     own[HEAD] = spread(state[HEAD], speech, size, 0.0)
     if BIAS in state:
         own[BIAS] = spread(state[BIAS], speech, size, float("-inf"))
-    write_atomic(folder / "model.safetensors", save(own, metadata={"format": "pt"}))
+    write_tensors(folder / "model.safetensors", own)
 
 
 def spread(values: Tensor, rows: Tensor, size: int, rest: float) -> Tensor:

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from speculative_tts.pretrained import read_tokenizer
 from speculative_tts.typed import read_json, typed
 
 END_OF_PROMPT = "<|endofprompt|>"
@@ -48,10 +49,7 @@ class TextTokenizer:
 
     @cached_property
     def _tokenizer(self) -> Any:
-        from transformers import AutoTokenizer
-
-        load: Any = AutoTokenizer.from_pretrained
-        tokenizer = load(str(self._folder), local_files_only=True)
+        tokenizer = read_tokenizer(self._folder, "copy the released model's folder again")
         if self._special:
             ends = {"eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>"}
             more: dict[str, Any] = {**ends, "additional_special_tokens": list(self._special)}

@@ -48,7 +48,12 @@ class MergedVocabLM(CodeLM):
         config, layout = DecoderConfig.from_folder(folder), read_layout(folder)
         state = read_state(folder)
         decoder = build_decoder(
-            config, state, dtype=dtype, device=device, others=(EMBEDDING, HEAD, BIAS)
+            config,
+            state,
+            dtype=dtype,
+            device=device,
+            others=(EMBEDDING, HEAD, BIAS),
+            where=folder,
         )
         head = head_of(config, state, folder)
         for name, tensor, rows in (

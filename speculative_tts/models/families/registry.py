@@ -14,6 +14,7 @@ from torch import Tensor
 
 from speculative_tts.assets import require
 from speculative_tts.models.decoder.loading import stored_rows
+from speculative_tts.models.decoder.weight_files import refuse_adapter
 from speculative_tts.models.families import code_rows as llasa
 from speculative_tts.models.families import cosyvoice
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
@@ -120,6 +121,7 @@ def family_of(folder: Path) -> Family:
     for family in FAMILIES:
         if family.found(require(folder)):
             return family
+    refuse_adapter(folder)
     wanted = "; ".join(f"{family.name}: {family.files}" for family in FAMILIES)
     raise ValueError(f"{folder} holds no speech LM known here; looked for {wanted}")
 

@@ -21,6 +21,7 @@ from speculative_tts.files import text_hash
 from speculative_tts.models.decoder.config import DecoderConfig
 from speculative_tts.models.layout import words_in
 from speculative_tts.models.prompt import Prompt
+from speculative_tts.pretrained import read_tokenizer
 from speculative_tts.schema.common import RowsConfig
 from speculative_tts.typed import json_text
 
@@ -279,20 +280,11 @@ def _check_apart(codes: Tensor, end: int, fixed: list[int], config: RowsConfig) 
 
 @lru_cache(maxsize=2)  # with 65,536 added tokens it takes seconds to read
 def _tokenizer(folder: Path) -> Any:
-    from transformers import AutoTokenizer
-
     if not any((folder / name).is_file() for name in TOKENIZER):
         raise ValueError(
             f"no tokenizer in {folder}; looked for {' and '.join(TOKENIZER)}: copy them there"
         )
-    try:
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        reason = str(error).strip().splitlines()[0].rstrip(": ")
-        raise ValueError(
-            f"the tokenizer in {folder} is not readable ({reason}); looked for "
-            f"{' and '.join(TOKENIZER)}: copy them there again"
-        ) from error
+    return read_tokenizer(folder, f"looked for {' and '.join(TOKENIZER)}: copy them there again")
 
 
 def _phonemes(text: str, language: str) -> str:

@@ -13,7 +13,7 @@ from stubs import Markov, request
 from torch import Tensor
 
 from speculative_tts.decoding.rules.acceptance import Tolerance
-from speculative_tts.decoding.rules.block import Block
+from speculative_tts.decoding.rules.block import BlockRule
 from speculative_tts.decoding.sampling.sampler import Sampler
 
 VOCAB = 4
@@ -25,7 +25,7 @@ NEVER, TIGHT = 1 - 2.0**-53, 1e-12
 Tokens = tuple[int, ...]
 
 
-class DraftNotWeighed(Block):
+class DraftNotWeighed(BlockRule):
     """The residual of the token rule, after acceptance by blocks."""
 
     def residual(self, target_probs: Tensor, draft_probs: Tensor) -> Tensor:
@@ -34,7 +34,7 @@ class DraftNotWeighed(Block):
         )
 
 
-class LastAsOthers(Block):
+class LastAsOthers(BlockRule):
     """The token before the bonus is weighed as if something were drafted behind it."""
 
     def chances(self, *given: Tensor) -> tuple[Tensor, Tensor]:
@@ -69,7 +69,7 @@ def drafts(cover: Cover, number: int) -> Iterator[tuple[Tokens, Tensor, float]]:
 
 
 def stops(
-    block: Block, tokens: Tokens, auxiliary: Tensor, length: int
+    block: BlockRule, tokens: Tokens, auxiliary: Tensor, length: int
 ) -> Iterator[tuple[int, float, Tensor]]:
     """Accepted length, its probability, law of the token behind it, by `judge` itself."""
     number = len(tokens)
@@ -93,7 +93,7 @@ def stops(
         left *= 1 - chance
 
 
-def emitted(block: Block, cover: Cover, number: int, *, cut: bool = False) -> Law:
+def emitted(block: BlockRule, cover: Cover, number: int, *, cut: bool = False) -> Law:
     """Law of number + 1 tokens: accepted, the next, and the target's where the round was shorter.
 
     With `cut` drafting stops behind a token 1, as behind a stop id.
@@ -129,18 +129,18 @@ def distance(one: Law, other: Law) -> float:
 @pytest.mark.parametrize("cut", [False, True])
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_tokens_follow_the_target(number: int, *, cut: bool) -> None:
-    law = emitted(Block(), singletons(VOCAB), number, cut=cut)
+    law = emitted(BlockRule(), singletons(VOCAB), number, cut=cut)
     assert distance(law, target_law(number + 1)) < TIGHT
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_singleton_groups_are_tokens(number: int) -> None:
     cover = singletons(VOCAB)
-    assert distance(emitted(Block(cover.rule()), cover, number), target_law(number + 1)) < TIGHT
+    assert distance(emitted(BlockRule(cover.rule()), cover, number), target_law(number + 1)) < TIGHT
 
 
 @pytest.mark.parametrize("fault", [DraftNotWeighed, LastAsOthers])
-def test_enumeration_finds_faults(fault: type[Block]) -> None:
+def test_enumeration_finds_faults(fault: type[BlockRule]) -> None:
     """Negative controls."""
     assert distance(emitted(fault(), singletons(VOCAB), 3), target_law(4)) > 1e-3
 
@@ -148,7 +148,7 @@ def test_enumeration_finds_faults(fault: type[Block]) -> None:
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_groups_follow_the_targets_given_all_tokens_before(number: int) -> None:
     """With disjoint groups a token tells its group. Tokens themselves do not follow (control)."""
-    law = emitted(Block(DISJOINT.rule()), DISJOINT, number)
+    law = emitted(BlockRule(DISJOINT.rule()), DISJOINT, number)
     for place in range(number + 1):
         masses = defaultdict[Tokens, Tensor](lambda: torch.zeros(VOCAB, dtype=torch.float64))
         for tokens, mass in law.items():
@@ -165,7 +165,7 @@ def test_groups_follow_the_targets_given_all_tokens_before(number: int) -> None:
 @pytest.mark.parametrize("cover", [OVERLAPPING, DISJOINT], ids=["overlapping", "disjoint"])
 def test_a_positions_law_is_the_rules_of_the_weighed_draft(cover: Cover) -> None:
     """What `Verdict.weights` says: of the second token, given that the first is accepted."""
-    block = Block(cover.rule())
+    block = BlockRule(cover.rule())
     q, p = (laws(chain, (1, 3), 2)[0] for chain in (TARGET_CHAIN, DRAFT_CHAIN))
     for group, share in enumerate(cover.weights()[:, 1].tolist()):
         if not share:
@@ -201,7 +201,7 @@ def _share(cover: Cover, token: int, uniform: float) -> float:
 @pytest.mark.parametrize("cover", [singletons(VOCAB), OVERLAPPING], ids=["tokens", "groups"])
 def test_each_draft_is_accepted_at_least_as_far_as_one_by_one(cover: Cover) -> None:
     """P_i against prod min(r, 1), of every draft; and truly further in the mean."""
-    block, gained = Block(cover.rule()), 0.0
+    block, gained = BlockRule(cover.rule()), 0.0
     for tokens, auxiliary, chance in drafts(cover, 3):
         given = (
             laws(TARGET_CHAIN, tokens, 4),
@@ -222,7 +222,7 @@ def test_a_block_of_one_is_the_token_rule() -> None:
     drafted = torch.randint(5, (500, 1), generator=generator)
     uniforms = torch.rand(500, 1, 2, generator=generator, dtype=torch.float64)
     given = (q, p[:, :1], drafted, torch.ones(500, dtype=torch.int64), uniforms)
-    one, other = (rule.judge(*given) for rule in (Block(), Tolerance(0.0)))
+    one, other = (rule.judge(*given) for rule in (BlockRule(), Tolerance(0.0)))
     assert one.accepted.equal(other.accepted)
     torch.testing.assert_close(one.next_probs, other.next_probs)
 

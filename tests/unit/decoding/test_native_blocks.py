@@ -20,7 +20,7 @@ from speculative_tts.decoding.loops.multi_token import Blocks, by_blocks, multi_
 from speculative_tts.decoding.loops.speculation import Rounds, Speculation
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
-from speculative_tts.decoding.rules.block import Block
+from speculative_tts.decoding.rules.block import BlockRule
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
 from speculative_tts.models.families.valle.lm import ValleLM
@@ -169,7 +169,7 @@ def verified(name: str, count: int, lookahead: int, rule: AcceptanceRule) -> lis
     return Speculation(*given).decode(requests(count))
 
 
-RULES = [Tolerance(), Tolerance(0.3), random_cover(VOCAB, 12).rule(), Block()]
+RULES = [Tolerance(), Tolerance(0.3), random_cover(VOCAB, 12).rule(), BlockRule()]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.loops.speculation import Rounds, Speculation
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
-from speculative_tts.decoding.rules.block import Block
+from speculative_tts.decoding.rules.block import BlockRule
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.families.registry import load_layout
@@ -243,7 +243,7 @@ def test_native_rounds_are_those_in_python(
             return spoken(rule)
 
     accepted = 0
-    for rule in (Tolerance(0.0), Tolerance(0.3), Block()):
+    for rule in (Tolerance(0.0), Tolerance(0.3), BlockRule()):
         ours = told("_round", never, rule)
         assert ours == told("_natively", lambda _: None, rule)
         accepted += sum(out.counts.accepted for out in ours)

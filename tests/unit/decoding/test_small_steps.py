@@ -19,7 +19,7 @@ from speculative_tts.decoding.loops.one_by_one import alone
 from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Round
 from speculative_tts.decoding.rules.acceptance import Tolerance, Verdict
-from speculative_tts.decoding.rules.block import Block
+from speculative_tts.decoding.rules.block import BlockRule
 from speculative_tts.decoding.sampling.randomness import DRAWS, uniforms
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.host import fixed
@@ -178,12 +178,12 @@ DRAFTS = torch.tensor([[[0.8, 0.2, 0.0], [0.2, 0.6, 0.2]]])
 
 def judged(drafted: list[int], length: int, uniform: float) -> Verdict:
     given = torch.full((1, 2, 2), uniform, dtype=torch.float64)
-    return Block().judge(LAWS, DRAFTS, torch.tensor([drafted]), torch.tensor([length]), given)
+    return BlockRule().judge(LAWS, DRAFTS, torch.tensor([drafted]), torch.tensor([length]), given)
 
 
 def test_a_blocks_weights_and_chances_by_hand() -> None:
     """Sun et al., 2024: weights 1, 0.5 / 0.8 and the least of 1 and that times the next ratio."""
-    weights, chances = Block().chances(
+    weights, chances = BlockRule().chances(
         LAWS, DRAFTS, torch.tensor([[0, 1]]), torch.tensor([2]), torch.zeros(1, 2)
     )
     p1, p2 = 0.625, 0.625 * 0.5
@@ -208,16 +208,16 @@ def test_at_a_chance_of_its_own_size_a_block_is_rejected() -> None:
     given = (LAWS[:, 0], DRAFTS[:, 0])
     exact = Tolerance(0.0)
     for name in ("residual", "output_law", "acceptance_probability"):
-        assert torch.equal(getattr(Block(), name)(*given), getattr(exact, name)(*given))
+        assert torch.equal(getattr(BlockRule(), name)(*given), getattr(exact, name)(*given))
 
 
 def test_where_nothing_is_left_the_next_token_decides() -> None:
     """0 / 0: draft and target agree, so that the whole block passes."""
     same, drafted = LAWS[:, :2], torch.tensor([[1, 2]])
-    _, chances = Block().chances(LAWS, same, drafted, torch.tensor([2]), torch.zeros(1, 2))
+    _, chances = BlockRule().chances(LAWS, same, drafted, torch.tensor([2]), torch.zeros(1, 2))
     assert chances.tolist() == [[1.0, 1.0]]
     narrow = torch.tensor([[[1.0], [1.0]]])
-    weights, chances = Block().chances(
+    weights, chances = BlockRule().chances(
         narrow, narrow[:, :1], torch.tensor([[0]]), torch.tensor([1]), torch.zeros(1, 1)
     )
     assert (weights.tolist(), chances.tolist()) == ([[1.0, 1.0]], [[1.0]])
@@ -226,7 +226,7 @@ def test_where_nothing_is_left_the_next_token_decides() -> None:
 def test_a_round_without_drafts_is_the_targets() -> None:
     nothing = torch.zeros(1, 0, dtype=torch.int64)
     given = (LAWS[:, :1], DRAFTS[:, :0], nothing, torch.tensor([0]), torch.zeros(1, 0, 2))
-    verdict = Block().judge(*given)
+    verdict = BlockRule().judge(*given)
     assert verdict.accepted.tolist() == [0]
     assert torch.equal(verdict.next_probs, LAWS[:, 0])
 
@@ -257,7 +257,7 @@ class Weighing(Observer):
         self.weights.append(made.weights)
 
 
-@pytest.mark.parametrize(("rule", "weighs"), [(Block(), True), (Tolerance(), False)])
+@pytest.mark.parametrize(("rule", "weighs"), [(BlockRule(), True), (Tolerance(), False)])
 def test_a_block_rule_weighs_and_its_rounds_have_uniforms_of_their_own(
     rule: Any, weighs: bool
 ) -> None:

@@ -20,7 +20,7 @@ from speculative_tts.decoding.loops.observer import Observer
 from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Outcome, Round
 from speculative_tts.decoding.rules.acceptance import Tolerance
-from speculative_tts.decoding.rules.block import Block
+from speculative_tts.decoding.rules.block import BlockRule
 from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.decoding.sampling.sampler import Sampler
@@ -84,8 +84,8 @@ RULES = {
     "tolerance": Tolerance(0.4),
     "groups": random_cover(VOCAB, 5).rule(),
     "groups, equal": random_cover(VOCAB, 12, equal=True).rule(),
-    "block": Block(),
-    "block of groups": Block(random_cover(VOCAB, 12).rule()),
+    "block": BlockRule(),
+    "block of groups": BlockRule(random_cover(VOCAB, 12).rule()),
 }
 
 

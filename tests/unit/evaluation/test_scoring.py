@@ -275,9 +275,18 @@ def test_another_systems_folder(
     [
         ("", "has no rows"),
         ('{"id": "a", "text": "b"}\n', ":1: audio is missing; give text in quotes"),
+        (
+            "".join(
+                f'{{"id": "{key}", "text": "", "audio": ""}}\n' for key in ("\u00e9", "e\u0301")
+            ),
+            "is there twice, as .* on disks that ignore case",
+        ),
         ("[1]\n", ":1 is not a JSON object but"),
         ("{\n", ":1 is not a JSON object"),
-        ('{"id": "a", "text": "b", "audio": "c"}\n' * 2, "id a occurs more than once"),
+        (
+            '{"id": "a", "text": "b", "audio": "c"}\n' * 2,
+            "id a is there twice; give each",
+        ),
     ],
 )
 def test_bad_lists(tmp_path: Path, text: str, message: str) -> None:
@@ -285,6 +294,13 @@ def test_bad_lists(tmp_path: Path, text: str, message: str) -> None:
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
         command.run(settings(tmp_path, list=str(path)))
+
+
+def test_a_list_names_no_formula(tmp_path: Path) -> None:
+    """The name of a list became the label of a system, which a spreadsheet computed."""
+    write_jsonl(tmp_path / "=1+1.jsonl", [{"id": "a", "text": "b", "audio": "c"}])
+    with pytest.raises(ValueError, match=r"system '=1\+1' begins with =, so that a spreadsheet"):
+        command.run(settings(tmp_path, list=str(tmp_path / "=1+1.jsonl")))
 
 
 def test_a_list_may_have_several_systems(tmp_path: Path, run_folder: Path) -> None:
@@ -304,7 +320,7 @@ def test_a_list_may_have_several_systems(tmp_path: Path, run_folder: Path) -> No
         assert summary_of(folder)["run"]["label"] == name
         assert [row.id for row in read_scores(folder)] == ["u0", "u1"]
     path.write_text("".join(json.dumps(row) + "\n" for row in (*rows, rows[-1])))
-    with pytest.raises(ValueError, match="id u1 of system b occurs more than once"):
+    with pytest.raises(ValueError, match="id u1 of system b is there twice; give"):
         command.run(settings(tmp_path, list=str(path)))
     path.write_text(json.dumps(rows[0] | {"system": "../a"}) + "\n")
     with pytest.raises(ValueError, match=r"system '\.\./a' cannot name a folder of scores"):

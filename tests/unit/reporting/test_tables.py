@@ -16,6 +16,7 @@ from speculative_tts.reporting.tables import (
     Table,
     comma_separated,
     escape,
+    exact,
     latex,
     markdown,
     p_text,
@@ -130,3 +131,10 @@ def test_a_rounded_zero_has_no_sign() -> None:
 def test_pipes_do_not_break_markdown() -> None:
     block = Block("b", (Heading("x", "", "x"),), (Line("a", "a|b", (Cell(NOTHING),)),))
     assert r"| a\|b | - |" in markdown(Table("t", "t", blocks=(block,)))
+
+
+@pytest.mark.parametrize("number", [None, float("nan"), float("inf")])
+def test_a_figure_that_is_not_defined_is_an_empty_cell(number: float | None) -> None:
+    """A `nan` in a CSV file is text to most programs, and a figure to none."""
+    assert exact(number) == ""
+    assert exact(0.1 + 0.2) == "0.3"

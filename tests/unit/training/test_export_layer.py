@@ -205,7 +205,7 @@ def test_a_layer_takes_the_place_of_a_draft(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("speculative_tts.training.export.save", full)
+        patch.setattr("speculative_tts.training.export.write_tensors", full)
         assert export.main(made) != 0
     assert not (out / "config.json").exists()
     capsys.readouterr()

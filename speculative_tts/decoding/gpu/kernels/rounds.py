@@ -235,7 +235,7 @@ def _group(token, uniform, real, offsets, groups, levels, members, MEMBERS: tl.c
 @triton.jit
 @no_type_check
 def _judged(target, draft, classes, q, p, uniform, length, SIZE: tl.constexpr, TILE: tl.constexpr):
-    """`Block.judge`: the longest i that passes with probability h_i, and its P_i."""
+    """`BlockRule.judge`: the longest i that passes with probability h_i, and its P_i."""
     i = tl.arange(0, SIZE)
     ratio = q / tl.where(p < TINY, TINY, p)
     weight, kept = tl.full([], 1.0, tl.float32), tl.full([], 1.0, tl.float32)

@@ -4,15 +4,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from safetensors.torch import save
 
-from speculative_tts.files import write_atomic
 from speculative_tts.models.decoder.loading import read_state
 from speculative_tts.models.families.valle.ar import ValleAR
 from speculative_tts.models.families.valle.config import ValleConfig
 from speculative_tts.models.families.valle.nar import ValleNAR
 from speculative_tts.records import write_json
-from speculative_tts.state_dicts import State, check_fit, read_state_dict
+from speculative_tts.state_dicts import State, check_fit, read_state_dict, write_tensors
 from speculative_tts.typed import read_json, typed
 
 MODEL_TYPE = "valle"
@@ -81,7 +79,7 @@ def save_valle(valle: Valle, folder: Path, dtype: torch.dtype = torch.float32) -
         for name, tensor in valle.state().items()
         if name not in tied
     }
-    write_atomic(folder / "model.safetensors", save(kept))
+    write_tensors(folder / "model.safetensors", kept)
     config = {"model_type": MODEL_TYPE, **asdict(valle.config)}
     write_json(folder / "config.json", config)
 

@@ -1,4 +1,4 @@
-"""VALL-E's autoregressive model as the decoding loops see it (`models.speech_lm.Model`).
+"""VALL-E's autoregressive model (AR) as the decoding loops see it (`models.speech_lm.Model`).
 
 A prompt is one row of merged ids: text ids, then text_tokens + id of each prompt code. In a prefill
 text sees all text and audio all before it; then speech ids follow, one by one or in blocks.

@@ -1,4 +1,4 @@
-"""VALL-E's NAR as decoding sees it: the first layer of codes in, all layers out."""
+"""VALL-E's non-autoregressive model (NAR) as decoding sees it: one layer of codes in, all out."""
 
 from __future__ import annotations
 
