@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from speculative_tts.codecs.audio import UnfitWaveError, read_wave
 from speculative_tts.codecs.registry import BatchCodec, Codec, load_codec
-from speculative_tts.corpora.codes import code_columns, write_shard
+from speculative_tts.corpora.codes import code_columns, codes_schema, write_shard
 from speculative_tts.corpora.settings import require_settings
 from speculative_tts.corpora.utterance import Utterance
 from speculative_tts.progress import progress
@@ -32,19 +32,7 @@ from speculative_tts.workers import HERE, Workers
 SETTINGS = "extraction.json"
 BATCH = 16  # utterances that are encoded together
 LEFT_OUT = b"left out"  # key of a shard's metadata
-SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("speaker", pa.string()),
-        ("split", pa.string()),
-        ("text", pa.string()),
-        ("codes", pa.list_(pa.int32())),
-        ("speech_start", pa.int32()),
-        ("word_ends", pa.list_(pa.int32())),
-        ("seconds", pa.float32()),
-        ("residual_codes", pa.list_(pa.list_(pa.int32()))),
-    ]
-)
+SCHEMA = codes_schema(pa.int32(), layered=True)
 
 
 @dataclass(frozen=True)
