@@ -35,7 +35,8 @@ from speculative_tts.provenance import hardware, plain, signature, source_hash
 from speculative_tts.records import ListItem, read_list, spread, write_json
 from speculative_tts.runs.naming import PLACES, remove
 from speculative_tts.runs.voices import encode_prompt
-from speculative_tts.schema.decode import EngineConfig, LMDrafterConfig
+from speculative_tts.schema.decode import EngineConfig
+from speculative_tts.schema.drafters import LMDrafterConfig
 from speculative_tts.schema.limits import ADAPTIVE
 from speculative_tts.typed import read_json
 

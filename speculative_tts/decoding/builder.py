@@ -23,7 +23,7 @@ from speculative_tts.caches.store import Entry
 from speculative_tts.caches.vectors import nearest
 from speculative_tts.codecs.registry import Codec, load_codec
 from speculative_tts.decoding.blocks.build import MultiToken, Target, build_multi_token
-from speculative_tts.decoding.drafters.drafter import Drafter
+from speculative_tts.decoding.drafters.drafter import CacheReader, Drafter
 from speculative_tts.decoding.engine import Engine, Methods
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, cuda_graph
 from speculative_tts.decoding.loops.native_steps import SAMPLERS
@@ -46,11 +46,11 @@ from speculative_tts.schema.decode import (
     BY_HEADS,
     Capture,
     EngineConfig,
-    RecurrentDrafterConfig,
     SamplingConfig,
     Speculate,
     System,
 )
+from speculative_tts.schema.drafters import RecurrentDrafterConfig
 from speculative_tts.schema.kinds import build
 from speculative_tts.schema.rules import (
     GroupRule,
@@ -196,12 +196,13 @@ class Builder:
     def speculation(self) -> Speculation:
         """Return the drafter, the target that verifies, and the rule."""
         config = self.config
-        drafter: Drafter = build(config.drafter, self)
+        drafter: Drafter | CacheReader = build(config.drafter, self)
         rule: AcceptanceRule = build(config.rule, self)  # the last: groups take long to make
         if (part := self._in_python(rule)) is not None:
             self.facts["in_python"] = part
         given = (self.sampler, self.layout.stop_ids, config.drafted)
-        return Speculation(self.target, drafter, rule, *given)
+        target = drafter.verifier if isinstance(drafter, CacheReader) else self.target
+        return Speculation(target, drafter, rule, *given)
 
     def _in_python(self, rule: AcceptanceRule) -> str | None:
         """Name the part that keeps rounds in Python while the target's own steps are native."""

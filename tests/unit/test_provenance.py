@@ -28,17 +28,19 @@ from speculative_tts.schema.decode import (
     READS,
     Capture,
     DecodeConfig,
-    DrafterDType,
     HeadsConfig,
-    HeadsDrafterConfig,
     Kernels,
-    LMDrafterConfig,
     PathMode,
-    RecurrentDrafterConfig,
     RuntimeConfig,
     SamplingConfig,
     System,
     ViterbiConfig,
+)
+from speculative_tts.schema.drafters import (
+    DrafterDType,
+    HeadsDrafterConfig,
+    LMDrafterConfig,
+    RecurrentDrafterConfig,
 )
 from speculative_tts.schema.laws import Since
 from speculative_tts.schema.limits import Whole

@@ -18,7 +18,7 @@ from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.heads import Heads
 from speculative_tts.native import blocks
 from speculative_tts.native.walk import NativeDrafter
-from speculative_tts.schema.decode import HeadsDrafterConfig
+from speculative_tts.schema.drafters import HeadsDrafterConfig
 
 if TYPE_CHECKING:
     from speculative_tts.decoding.builder import Builder

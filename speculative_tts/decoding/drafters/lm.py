@@ -14,7 +14,7 @@ from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.host import readable
 from speculative_tts.models.speech_lm import Model
 from speculative_tts.native.walk import NativeDrafter
-from speculative_tts.schema.decode import LMDrafterConfig
+from speculative_tts.schema.drafters import LMDrafterConfig
 
 if TYPE_CHECKING:
     from speculative_tts.decoding.builder import Builder

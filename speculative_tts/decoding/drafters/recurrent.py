@@ -19,7 +19,7 @@ from speculative_tts.models.families.code_lm import CodeLM
 from speculative_tts.models.recurrent import RecurrentLayer
 from speculative_tts.native import recurrent
 from speculative_tts.native.walk import NativeDrafter
-from speculative_tts.schema.decode import RecurrentDrafterConfig
+from speculative_tts.schema.drafters import RecurrentDrafterConfig
 
 if TYPE_CHECKING:
     from speculative_tts.decoding.builder import Builder

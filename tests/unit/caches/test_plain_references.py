@@ -92,7 +92,7 @@ def test_the_quietest_code_is_heard_in_its_middle() -> None:
                     wave[4 * n : 4 * n + 4] = 9
             return wave
 
-    codec = Edged()
+    codec = Edged(sample_rate=100)  # four samples a code
     assert vectors.quietest(codec, 6) == 0
     assert codec.decoded[0].tolist() == [code for code in range(6) for _ in range(3)]
 
@@ -101,8 +101,8 @@ def test_the_quietest_code_is_heard_in_its_middle() -> None:
             wave = super().decode(codes)
             return np.where(wave == 9, wave, 0.55 - wave)
 
-    assert vectors.quietest(Backwards(), 6) == 5
-    assert vectors.quietest(Backwards(), 2) == 1
+    assert vectors.quietest(Backwards(sample_rate=100), 6) == 5
+    assert vectors.quietest(Backwards(sample_rate=100), 2) == 1
 
 
 def test_embeddings_are_told_apart_by_values_type_and_shape() -> None:

@@ -14,7 +14,7 @@ import torch
 import toy_lists
 from fake_models import watch_systems
 from test_engine_parts import speculating
-from toy_lists import STOP, decoded
+from toy_lists import RATE, STOP, decoded
 
 from speculative_tts.codecs.audio import UnfitWaveError
 from speculative_tts.decoding import batch
@@ -78,7 +78,7 @@ def test_a_record_is_what_was_said(
         codes=[1, 2],
         tokens=3,
         stop="stop_id",
-        audio_seconds=0.5,
+        audio_seconds=50 / RATE,
         lm_seconds=15.0,
         counts=counts,
         baseline_tokens=2,

@@ -20,7 +20,7 @@ from speculative_tts.decoding.model_cache import ModelCache
 from speculative_tts.models.recurrent import save_layer
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema.common import Similarity
-from speculative_tts.schema.decode import LookupDrafterConfig
+from speculative_tts.schema.drafters import LookupDrafterConfig
 from speculative_tts.schema.kinds import build
 from speculative_tts.schema.rules import DynamicRule, NeighboursRule
 

@@ -25,16 +25,18 @@ from speculative_tts.schema.decode import (
     Candidates,
     Capture,
     DecodeConfig,
-    DrafterDType,
     HeadsConfig,
-    HeadsDrafterConfig,
     Kernels,
-    LMDrafterConfig,
     PathMode,
-    RecurrentDrafterConfig,
     RuntimeConfig,
     System,
     ViterbiConfig,
+)
+from speculative_tts.schema.drafters import (
+    DrafterDType,
+    HeadsDrafterConfig,
+    LMDrafterConfig,
+    RecurrentDrafterConfig,
 )
 from speculative_tts.schema.laws import LAWS, OWN_LAWS, unchanged
 from speculative_tts.schema.rules import ExactRule, GroupRule, ToleranceRule
