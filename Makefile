@@ -63,7 +63,7 @@ venv: $(STAMP) ## Make .venv with the package, the tiny extra and the developmen
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Python 3.11 or later is needed, {sys.executable} is {sys.version.split()[0]}; make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --quiet --constraint constraints.txt --editable ".[tiny,whisper,corpora,listen,docs,dev]"
+	$(PIP) install --quiet --constraint constraints.txt --editable ".[tiny,whisper,snac,corpora,listen,docs,dev]"
 	@# What these declare (librosa, webrtcvad; an older transformers) is not used here, or does not install.
 	$(PIP) install --quiet --constraint constraints.txt --no-deps resemblyzer speechmos speculators whisper-normalizer
 	@# Whisper's small weights, re-uploads of others whose hashes are checked; without them pocketsphinx judges the 35 words.

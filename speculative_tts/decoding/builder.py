@@ -38,6 +38,7 @@ from speculative_tts.models.families.registry import load_layout, load_refiner, 
 from speculative_tts.models.gpu import triton_runtime
 from speculative_tts.models.host import readable
 from speculative_tts.models.recurrent import RecurrentLayer, load_layer
+from speculative_tts.models.slots import slots_of
 from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM
 from speculative_tts.native.library import kernel_label, library, select
 from speculative_tts.provenance import content_hash
@@ -151,7 +152,8 @@ class Builder:
 
     def nearest(self, source: Similarity, number: int) -> Tensor:
         """See `Artefacts`."""
-        return nearest(self._code_vectors(source), number)
+        slots = slots_of(self.layout)
+        return nearest(self._code_vectors(source), number, slots.ranges if slots else ())
 
     def code_vectors(self, source: Similarity) -> Tensor:
         """See `Artefacts`."""
@@ -181,7 +183,7 @@ class Builder:
         head = ("recurrent", content_hash(path), self.sampling.text_rows)
         self.facts["recurrent"] = content_hash(folder)
         return self.keep(
-            (*head, self.dtype, dtype, self.device, given.codes),
+            (*head, self.dtype, dtype, self.device, given.codes, self.sampler.slots),
             given.path,
             lambda: load_layer(
                 folder,
@@ -190,6 +192,7 @@ class Builder:
                 dtype=dtype,
                 device=self.device,
                 codes=given.codes,
+                slots=self.sampler.slots,
             ),
         )
 

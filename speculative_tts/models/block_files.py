@@ -33,7 +33,7 @@ UNREAD = (  # the target's own, which older files repeat; confidences choose no 
 
 @dataclass(frozen=True)
 class BlockConfig:
-    """What config.json says of a block drafter."""
+    """Settings of a block drafter in its config.json."""
 
     layers: DecoderConfig
     read: tuple[int, ...]  # layers of the target, whose inputs are read
@@ -56,7 +56,7 @@ class BlockConfig:
 
 
 @dataclass(frozen=True)
-class _Stored:
+class _BlockConfig:
     speculators_model_type: str
     transformer_layer_config: dict[str, Any]
     block_size: Count
@@ -86,7 +86,7 @@ def block_config(config: dict[str, Any], where: object = "config.json") -> Block
             f"{where}: speculators_model_type {kind!r} is not loaded as a drafter; "
             f"supported: {', '.join(KINDS)}"
         )
-    stored = typed(_Stored, config, where)
+    stored = typed(_BlockConfig, config, where)
     layers = DecoderConfig.from_dict(_whole(stored.transformer_layer_config), where)
     if stored.aux_hidden_state_layer_ids is None or stored.mask_token_id is None:
         raise ValueError(

@@ -112,7 +112,7 @@ class _Markov:
 
 
 class _Inputs:
-    """What the places of a block are fed: the newest token's embedding, then the mask's."""
+    """Return the inputs of a block's places: the newest token's embedding, then the mask's."""
 
     def __init__(self, config: BlockConfig, take: Taken, target: CodeLM, order: Tensor) -> None:
         self._target, self._table = target, None

@@ -21,7 +21,7 @@ from speculative_tts.records import Arrivals, Clock, DecodeRecord, ListItem, Spl
 from speculative_tts.runs.clocks import Clocks, Elsewhere, memory_speed
 from speculative_tts.runs.run import check_audio, of_row, record
 from speculative_tts.runs.target_tokens import TargetTokens
-from speculative_tts.runs.voices import Voices
+from speculative_tts.runs.voices import Voices, heard, prompt_of
 from speculative_tts.schema.common import Device
 from speculative_tts.schema.decode import READS, DecodeConfig, SamplingConfig, System
 from speculative_tts.workers import copies
@@ -108,10 +108,12 @@ class EngineSource:
 
         An utterance whose prompt nobody can follow fails; where that is all there are, ValueError.
         """
+        layout = self.engine.target.layout
         for item in missing:
             with of_row(item):
-                self.engine.target.layout.text_ids(item.text, item.prompt_text)
-        check_audio({item.id: item.prompt_audio for item in missing})
+                layout.text_ids(item.text, item.prompt_text)
+        recordings = {item.id: heard(item, layout) for item in missing}
+        check_audio({id_: path for id_, path in recordings.items() if path})
         self.follow(missing)
         if len(self.failed) == len(items):
             raise ValueError(next(iter(self.failed.values())))
@@ -149,7 +151,7 @@ class EngineSource:
         for item in items:
             with of_row(item):
                 try:
-                    self._voices[item.prompt_audio]
+                    self.prompt(item)
                 except UnfitWaveError as error:
                     self.failed[item.id] = f"row {item.id}: {error}"
 
@@ -338,4 +340,4 @@ class EngineSource:
 
     def prompt(self, item: ListItem) -> Prompt:
         """Return the item's text and voice."""
-        return Prompt(item.text, item.prompt_text, self._voices[item.prompt_audio])
+        return prompt_of(item, self.engine.target.layout, self._voices.__getitem__)

@@ -37,6 +37,7 @@ SAMPLERS = {
     "top-k and top-p": Sampler(0.9, 12, 0.9),
     "ends when likeliest": Sampler(1.0, 20, 1.0, end_when_likeliest=True),
     "ras": RepetitionAware(1.0, 10, 0.8, window=6, tau=0.2),
+    "penalty": RepetitionPenalty(0.9, 12, 0.9, 1.3),
 }
 
 
@@ -211,14 +212,17 @@ def test_ids_are_looked_up_in_their_order() -> None:
         assert [outcome.tokens for outcome in walked] == expected
 
 
+class Other(Sampler):
+    """A sampler that compiled code knows nothing of."""
+
+
 def test_who_walks() -> None:
-    """Samplers that look at more than the last tokens, and torch's kernels, do not."""
+    """A sampler of another kind, and torch's kernels, do not."""
     target, lengths = models()[0], torch.tensor([3])
     assert sampled_steps(target, target.cache(1, 8), lengths, Sampler()) is not None
-    assert (
-        sampled_steps(target, target.cache(1, 8), lengths, RepetitionPenalty(1.0, penalty=1.2))
-        is None
-    )
+    penalty = RepetitionPenalty(1.0, penalty=1.2)
+    assert sampled_steps(target, target.cache(1, 8), lengths, penalty) is not None
+    assert sampled_steps(target, target.cache(1, 8), lengths, Other()) is None
     library.select(Kernels.torch)
     other = models()[0]
     assert sampled_steps(other, other.cache(1, 8), lengths, Sampler()) is None
