@@ -17,8 +17,6 @@ STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Tests in one process a core, four at most: each holds its own models.
 PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
-# What `make check` tests; `make test` leaves out wheels, kills, several processes, documentation and browsers.
-MARKED := not full
 # tests/shapes.py holds calls against the shapes in signatures.
 CHECK_SHAPES := --jaxtyping-packages=speculative_tts,shapes.checked
 # Utterances of each run, and those of them that are timed, unless LIMIT says how many: all three papers then take 15 minutes on
@@ -54,7 +52,7 @@ DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small sma
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
-.PHONY: help venv reproduce preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test tested check check-full docs mutants browser bench clean
+.PHONY: help venv reproduce preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -274,19 +272,18 @@ models-sentences: $(STAMP) # flite, wordnet-base and sword-text-web speak and sa
 	$(BIN)/sst-train-heads recipe=recurrent target=sentences target.path=runs/sentences/target codes=data/sentences/codes sequences=320 batch_size=192 steps=500 warmup=40 learning_rate=6e-3 init=runs/recurrent-sentences-first out=runs/recurrent-sentences
 	$(BIN)/python scripts/pack.py runs/recurrent-sentences/packed runs/recurrent-sentences
 
-test: MARKED += and not whole
-test: tested ## Run the tests, every call held against the tensor shapes in its signature
+# Without what is marked whole (pyproject.toml says what), and with fewer examples of each property.
+test: $(STAMP) ## Run the tests but whole chains of commands, every call held against the tensor shapes in its signature
+	$(PYTEST) $(CHECK_SHAPES) -m 'not full and not whole' --hypothesis-profile quick
 
-tested: $(STAMP)
-	$(PYTEST) tests/unit/decoding/test_static_rounds.py -k is_one_graph # what checks shapes cannot be traced
-	$(PYTEST) $(CHECK_SHAPES) -m '$(MARKED)'
-
-check: $(STAMP) ## What CI runs: ruff, formatting, mypy, import layers, documentation, tests
+check: $(STAMP) ## What CI runs: ruff, formatting, mypy, import layers, documentation, all tests but the full ones
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(MAKE) --no-print-directory docs tested
+	$(MAKE) --no-print-directory docs
+	$(PYTEST) tests/unit/decoding/test_static_rounds.py -k 'is_one_graph or host_read' # what checks shapes cannot be traced
+	$(PYTEST) $(CHECK_SHAPES)
 
 check-full: check ## check, the whole of what slow tests sample, and all tests without a compiler: torch's kernels
 	$(PYTEST) -m full

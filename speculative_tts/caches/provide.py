@@ -92,7 +92,7 @@ def make(
     if config.theta is None:
         for codes in parts:
             groups.check_mean_size(config.size, len(codes), config.cap)
-    known = _vectors(config.source, layout, codec, sources, config.cache)
+    known = sound_vectors(config.source, layout, codec, sources, config.cache)
     units = [groups.normalise(known[codes.to(sources.device)]) for codes in parts]
     del known
     found = [_similar(config, units.pop(0), codes, codec) for codes in parts]  # lets vectors go
@@ -147,7 +147,7 @@ def _similar(config: GroupsConfig, unit: Tensor, codes: Tensor, codec: Codec) ->
         theta, pairs = config.theta, groups.similar_pairs(unit, config.theta, bar)
     above = pairs.cosine > theta
     first, second = (codes[ids[above]].int() for ids in (pairs.first, pairs.second))
-    likeness = _likeness(unit, codes, codec)
+    likeness = likeness_of(unit, codes, codec)
     return _Similar(theta, (first, second, pairs.cosine[above]), likeness)
 
 
@@ -209,7 +209,7 @@ def code_vectors(source: Similarity, sources: Sources) -> Tensor:
     """
     layout, codec = load_layout(sources.checkpoint), load_codec(*sources.codec)
     check_codec(codec, sources.codec[1], layout, sources.target)
-    known = _vectors(source, layout, codec, sources)
+    known = sound_vectors(source, layout, codec, sources)
     out = known.new_full((layout.speech_vocab_size, known.shape[1]), torch.nan)
     out[: layout.n_codes] = known[: layout.n_codes]
     out[list(layout.stop_ids)] = torch.nan
@@ -283,7 +283,7 @@ def _origin(source: Similarity, layout: Layout, sources: Sources) -> dict[str, A
     return origin | {"embedding": vectors.embedding_hash(stored)}
 
 
-def _vectors(
+def sound_vectors(
     source: Similarity, layout: Layout, codec: Codec, sources: Sources, cache: str | None = None
 ) -> Tensor:
     """Return vectors, float32 [n_codes, size], on the device; slow ones are stored in `cache`."""
@@ -313,7 +313,7 @@ def _mel(layout: Layout, codec: Codec, sources: Sources, cache: str | None) -> N
     return entry.arrays["mel"]
 
 
-def _likeness(unit: Tensor, codes: Tensor, codec: Codec) -> dict[str, Any] | None:
+def likeness_of(unit: Tensor, codes: Tensor, codec: Codec) -> dict[str, Any] | None:
     """Measure the agreement of cosines with the codebook; None for a codec without one."""
     codebook = getattr(codec, "codebook", None)
     if codebook is None:

@@ -121,7 +121,7 @@ def make_shard(shard: Shard) -> None:
             f"audio of {missing[0]} and {len(missing) - 1} more of {shard.path.stem} is missing; "
             "get the recordings, or leave them out with allow_missing=true"
         )
-    codec, dropped = _codec(shard.codec, shard.codec_path), Dropped(missing)
+    codec, dropped = codec_at(shard.codec, shard.codec_path), Dropped(missing)
     absent, rows = set(missing), list[dict[str, object]]()
     present = [one for one in shard.utterances if one.id not in absent]
     for begin in range(0, len(present), BATCH):
@@ -154,7 +154,8 @@ def make_row(one: Utterance, codes: np.ndarray, codec: Codec) -> dict[str, objec
 
 
 @functools.cache
-def _codec(name: str, path: Path) -> Codec:
+def codec_at(name: str, path: Path) -> Codec:
+    """Load a codec, once a process."""
     return load_codec(name, path)
 
 

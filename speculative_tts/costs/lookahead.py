@@ -111,7 +111,7 @@ def settled(
     if cache is None:
         found = _measured(config, kept)
     else:
-        file = cache / f"lookahead-{_key(config)}" / KEPT
+        file = cache / f"lookahead-{cost_key(config)}" / KEPT
         with held(file.parent):  # another run with the same key waits for it
             if not file.is_file():
                 write_json(file, _measured(config, kept))
@@ -168,7 +168,7 @@ def _measured(config: EngineConfig, kept: ModelCache | None) -> dict[str, Any]:
     return {"lookahead": best(rows).lookahead, "rows": [plain(row) for row in rows], **about}
 
 
-def _key(config: EngineConfig) -> str:
+def cost_key(config: EngineConfig) -> str:
     """Return a key that is equal for configurations with the same best lookahead."""
     read = (*READS, *config.drafter.reads)
     values = {key: value for key, value in plain(config).items() if key in read}

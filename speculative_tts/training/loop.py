@@ -267,9 +267,9 @@ class Training:
             return
         value = self.figures[self.selects]
         if self.best is None or value > self.best.value:
-            self.best = Best(self.step, value, self._copies())
+            self.best = Best(self.step, value, self.copies())
 
-    def _copies(self) -> dict[str, Tensor]:
+    def copies(self) -> dict[str, Tensor]:
         """Copy the trained parameters to the CPU, in the main process only."""
         if not self.accelerator.is_main_process:
             return {}
@@ -286,7 +286,7 @@ class Training:
     def _save(self) -> None:
         if self.accelerator.is_main_process:
             states = [optimizer.state_dict() for optimizer in self._optimizers]
-            state = State(self.step, self._copies(), states, self.figures, self.best)
+            state = State(self.step, self.copies(), states, self.figures, self.best)
             save_state(self.folder, state)
         self.accelerator.wait_for_everyone()
 

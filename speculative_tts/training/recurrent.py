@@ -116,7 +116,7 @@ class RecurrentTrunk(nn.Module):
     def forward(self, states: States) -> tuple[Tensor, Values]:
         """Return the loss summed over steps and positions."""
         losses, reached = [], states.hidden.new_ones(len(states))
-        for going, step in self._steps(states):
+        for going, step in self.steps(states):
             loss, passes = self._call(self._scored, *step)
             losses.append((reached[going] * loss).sum())
             if self._own_drafts:
@@ -127,7 +127,7 @@ class RecurrentTrunk(nn.Module):
     def dev_sums(self, states: States) -> Tensor:
         """Return loss, right tokens, expected acceptance and positions of each step: [n - 1, 4]."""
         rows = []
-        for _, (state, wanted, behind) in self._steps(states):
+        for _, (state, wanted, behind) in self.steps(states):
             logits, target = self.trunk.own(state).float(), self.trunk.own(behind).float()
             p, q = self._sampler(logits), self._sampler(target)
             values = (
@@ -167,7 +167,7 @@ class RecurrentTrunk(nn.Module):
         )
         return torch.where(q > 0, (p / q).clamp(max=1), 0)
 
-    def _steps(self, states: States) -> Iterator[tuple[Tensor, tuple[Tensor, Tensor, Tensor]]]:
+    def steps(self, states: States) -> Iterator[tuple[Tensor, tuple[Tensor, Tensor, Tensor]]]:
         """Yield each step's positions, the layer's states, the next tokens, the target's states.
 
         Positions whose sequence ended or was cut take no part: nothing follows that is known.

@@ -275,6 +275,7 @@ PROGRAM = [
 ]
 
 
+@pytest.mark.whole
 def test_standard_output_has_the_speech_alone(models: FakeModels, tmp_path: Path) -> None:
     own = [*PROGRAM, *models.overrides, *STREAM, "out=-"]
     wav = subprocess.run(own, capture_output=True, check=True).stdout
@@ -342,6 +343,7 @@ def test_standard_input_without_a_text_is_one_line(
     assert message in line
 
 
+@pytest.mark.whole
 def test_a_listener_who_leaves_is_no_mistake(models: FakeModels) -> None:
     """A pipe closed at its other end while text comes by another: 0, and nothing is said."""
     settings = [*models.overrides, *STREAM, "text=-", "out=-", "runtime.kernels=torch"]

@@ -105,7 +105,7 @@ def test_a_gpu_captures_if_it_may(make: Make, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert make().graphs is EAGER
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert make("runtime.device=cuda").graphs._capture is cuda_graph
+    assert make("runtime.device=cuda").graphs.capture is cuda_graph
     assert make("runtime.device=cuda", "runtime.graphs=off").graphs is EAGER
     assert make().graphs is EAGER
 

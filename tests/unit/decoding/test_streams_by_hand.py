@@ -71,7 +71,7 @@ def test_the_engines_graphs_are_taken(system: System) -> None:
             made.decode(system, [request])
         else:
             list(Stream(made, growing(made, system, request), PROMPT))
-        assert len(graphs._kept) == 1
+        assert len(graphs.kept) == 1
 
 
 def test_pieces_are_clocked_from_the_beginning(monkeypatch: pytest.MonkeyPatch) -> None:

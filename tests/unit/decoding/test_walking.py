@@ -151,7 +151,6 @@ def test_native_rounds_clock_their_parts(monkeypatch: pytest.MonkeyPatch) -> Non
     target, draft = models()
     made = Speculation(target, LMDrafter(draft), Tolerance(), SAMPLERS["all"], STOPS, 3)
     (loop,) = deque(made.rounds(requests(1)), maxlen=1)
-    assert loop._native is not None
     loop.load(requests(1))
     begin = time.perf_counter()
     assert loop.run_native(100)
@@ -187,7 +186,7 @@ def test_rounds_without_a_law(who: int, rule: str, monkeypatch: pytest.MonkeyPat
     """The target's NaN ends a row, the draft's in its residual: as in Python."""
     pair = list(models())
     head = torch.full((32, 40), float("nan"))
-    pair[who] = MergedVocabLM(pair[who].decoder, LAYOUT, pair[who]._embedding, matrix(head))
+    pair[who] = MergedVocabLM(pair[who].decoder, LAYOUT, pair[who].embedding, matrix(head))
     made = Speculation(pair[0], LMDrafter(pair[1]), RULES[rule], Sampler(), STOPS, 3)
     outcomes = made.decode(requests(2))
     in_python(monkeypatch)
@@ -200,7 +199,7 @@ def test_ids_are_looked_up_in_their_order() -> None:
     target = models()[0]
     order = torch.randperm(40, generator=torch.Generator().manual_seed(0))
     for dtype in (torch.float32, torch.bfloat16):
-        embedding = target._embedding.to(dtype)
+        embedding = target.embedding.to(dtype)
         model = RowLM(target.decoder, LAYOUT, embedding, target.head, order)  # type: ignore[arg-type]
         alone = loops.alone(model, STOPS, Sampler())
         (loop,) = deque(EAGER.states(alone, requests(2)), maxlen=1)

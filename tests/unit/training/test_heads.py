@@ -356,7 +356,7 @@ def test_steps_are_learnt_as_often_as_own_drafts_come_to_them(target: Path) -> N
         positions = [States(hidden[x : x + 1], said[x : x + 1]) for x in range(vocab)]
         return torch.stack([module(one)[0] for one in positions]).detach()
 
-    _, (drafts, _, known) = next(plain._steps(States(hidden[:1], said[:1])))
+    _, (drafts, _, known) = next(plain.steps(States(hidden[:1], said[:1])))
     p, q = (sampler(trunk.own(of).detach())[0] for of in (drafts, known))
     first = losses(plain)[STOP]  # nothing is drafted behind the end
     behind = losses(plain) - first
