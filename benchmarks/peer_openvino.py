@@ -37,16 +37,16 @@ class OpenVino:
         begin = time.perf_counter()
         logits = self.logits(prompt)
         for position in range(len(prompt), len(prompt) + tokens - 1):
-            logits = self._step([_drawn(logits, sampler)], position)
+            logits = self.step([_drawn(logits, sampler)], position)
         _drawn(logits, sampler)
         return time.perf_counter() - begin
 
     def logits(self, prompt: list[int]) -> Tensor:
         """Behind a prompt."""
         self._request.reset_state()
-        return self._step(prompt, 0)
+        return self.step(prompt, 0)
 
-    def _step(self, ids: list[int], start: int) -> Tensor:
+    def step(self, ids: list[int], start: int) -> Tensor:
         """Logits behind the last of some ids at positions from `start` on."""
         end = start + len(ids)
         behind = np.arange(end)[None] > np.arange(start, end)[:, None]

@@ -51,7 +51,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Turn links of the repository into links of the site."""
     known = places()
     source = next(name for name, uri in known.items() if uri == page.file.src_uri)
-    return LINK.sub(lambda match: _relink(match, source, known), markdown)
+    return LINK.sub(lambda match: relink(match, source, known), markdown)
 
 
 def places() -> dict[str, str]:
@@ -62,7 +62,7 @@ def places() -> dict[str, str]:
     return {name: name.removeprefix("docs/") for name in names} | PAGES
 
 
-def _relink(match: re.Match[str], source: str, known: dict[str, str]) -> str:
+def relink(match: re.Match[str], source: str, known: dict[str, str]) -> str:
     """Return a link to its page, or its text where there is none; mkdocs reports broken ones."""
     picture, text, target, anchor = match.groups(default="")
     path = os.path.normpath(os.path.join(os.path.dirname(source), target))  # noqa: PTH118, PTH120

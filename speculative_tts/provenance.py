@@ -49,6 +49,7 @@ CONTENT = (
     *("*.json", "*.safetensors", "*.npz", "*.npy", "*.onnx", "*.pt", "*.yaml"),
     *("*.jinja", "vocab.txt", "merges.txt", "CosyVoice-BlankEN/*.json", "CosyVoice-BlankEN/*.txt"),
 )
+PICKLED = "pytorch_model.bin"  # weights of a folder without others, such as SNAC's
 
 
 def provenance(config: Any) -> dict[str, Any]:
@@ -109,7 +110,8 @@ def content_hash(path: Path) -> str:
         return text_hash(" ".join(hashes))
     if path.is_file():
         return _file_hash(*_identity(path))
-    files = sorted({file for pattern in CONTENT for file in path.glob(pattern)})
+    patterns = CONTENT if any(path.glob("*.safetensors")) else (*CONTENT, PICKLED)
+    files = sorted({file for pattern in patterns for file in path.glob(pattern)})
     named = ((file.relative_to(path), _file_hash(*_identity(file))) for file in files)
     text = "".join(f"{name} {hash_}\n" for name, hash_ in named)
     return text_hash(text)

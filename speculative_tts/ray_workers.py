@@ -78,11 +78,11 @@ class RayWorkers(Workers):
     def _task(self, got: Share) -> Any:
         import ray
 
-        self._look_for(got)
+        self.look_for(got)
         keeping: Any = ray.remote(max_calls=0)(_piece)  # what a worker has loaded, it keeps
         return keeping.options(num_cpus=got.cpus, num_gpus=got.gpus, max_retries=self._retries)
 
-    def _look_for(self, got: Share) -> None:
+    def look_for(self, got: Share) -> None:
         """Raise ValueError if no node has so much: Ray would wait for one, here for ever."""
         if got in self._known:
             return

@@ -32,13 +32,15 @@ class ListItem:
 
     id: str
     text: str
-    prompt_audio: str
-    prompt_text: str
+    prompt_audio: str = ""  # of a target that follows no recording
+    prompt_text: str = ""
     speaker: str = ""
     reference_audio: str | None = None
     seen: bool | None = None  # was the speaker trained on
     # of system=codec: codes of the reference, a list a layer, in place of encoding it
     reference_codes: tuple[tuple[int, ...], ...] | None = field(default=None, metadata=GIVEN)
+    # global codes of the voice, of a target that reads them (Spark-TTS)
+    voice_codes: tuple[int, ...] | None = field(default=None, metadata=GIVEN)
 
 
 @dataclass(frozen=True)
@@ -304,7 +306,7 @@ def read_list(path: Path) -> list[ListItem]:
     return [
         dataclasses.replace(
             item,
-            prompt_audio=str(folder / item.prompt_audio),
+            prompt_audio=str(folder / item.prompt_audio) if item.prompt_audio else "",
             reference_audio=str(folder / item.reference_audio) if item.reference_audio else None,
         )
         for item in items

@@ -4,7 +4,7 @@ Text is UTF-8, perhaps with a byte order mark. A line ends at LF or CR LF alone:
 other separators at which `str.splitlines` cuts are part of what a line says.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 OTHERS = {
@@ -50,3 +50,12 @@ def first(lines: Collection[str], shown: int = NAMED) -> list[str]:
     """Return the first lines of a message, and one that counts the rest."""
     more = [f"... and {len(lines) - shown} more like these"] if len(lines) > shown else []
     return [*list(lines)[:shown], *more]
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table whose columns are aligned by spaces."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]

@@ -145,7 +145,8 @@ def _parts(hint: Any) -> tuple[Any, tuple[Any, ...], bool]:
     """Return the class of a type, its arguments, and whether it allows None."""
     kind, parts = typing.get_origin(hint) or hint, typing.get_args(hint)
     if kind is Annotated:
-        return parts[0], (), False
+        plain = typing.get_origin(parts[0])
+        return (plain, typing.get_args(parts[0]), False) if plain is list else (parts[0], (), False)
     if kind in (typing.Union, types.UnionType):
         (inner,) = (part for part in parts if part is not type(None))
         return *_parts(inner)[:2], True

@@ -1,5 +1,6 @@
-"""Hypothesis profiles: `pytest --hypothesis-profile thorough` before a release."""
+"""Hypothesis profiles (`make test`: quick; before a release: thorough), and shared fixtures."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ if not torch.cuda.is_available():
 
 slow = [HealthCheck.too_slow]  # the machine may be busy; that is no fault of a test
 settings.register_profile("default", deadline=None, max_examples=50, suppress_health_check=slow)
+settings.register_profile("quick", deadline=None, max_examples=15, suppress_health_check=slow)
 settings.register_profile("thorough", deadline=None, max_examples=1000, suppress_health_check=slow)
 settings.register_profile(  # a failure is enough, the smallest one is not looked for
     "mutants",
@@ -26,6 +28,20 @@ settings.register_profile(  # a failure is enough, the smallest one is not looke
 )
 settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Check shapes alone, where `make test` asks for the checker."""
+    if config.getoption("--jaxtyping-packages"):
+        from shapes import check_shapes_alone
+
+        check_shapes_alone()
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what is there for good: modules and tests."""
+    gc.collect()
+    gc.freeze()
 
 
 def _need_native() -> None:
@@ -60,3 +76,20 @@ def _own_accelerator() -> Iterator[None]:
     yield
     if "accelerate.state" in sys.modules:
         sys.modules["accelerate.state"].AcceleratorState._reset_state(True)
+
+
+@pytest.fixture(scope="module")
+def blank_figures() -> Iterator[None]:
+    """Reports write figures that nobody has drawn, which takes nine tenths of a report's time."""
+    files = {"png": b"\x89PNG\r\n\x1a\n", "svg": b"<svg/>", "pdf": b"%PDF"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("speculative_tts.reporting.write.draw", lambda _: files)
+        yield
+
+
+@pytest.fixture
+def drawn_figures(blank_figures: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are drawn after all."""
+    from speculative_tts.reporting.figures import draw
+
+    monkeypatch.setattr("speculative_tts.reporting.write.draw", draw)

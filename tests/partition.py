@@ -60,13 +60,13 @@ class Recorder:
 
     def draw(self, probs: Tensor, uniform: Tensor) -> Tensor:
         levels = probs.cumsum(-1)[..., :-1] / probs.sum(-1, keepdim=True)
-        self._note(-1, levels.reshape(len(levels), -1, levels.shape[-1]))
+        self.note(-1, levels.reshape(len(levels), -1, levels.shape[-1]))
         return draw(probs, uniform)
 
     def thresholds(self, ratio: Tensor) -> None:
-        self._note(-2, ratio[..., None])  # the latest is for an auxiliary draw
+        self.note(-2, ratio[..., None])  # the latest is for an auxiliary draw
 
-    def _note(self, which: int, levels: Tensor) -> None:
+    def note(self, which: int, levels: Tensor) -> None:
         purpose, positions, done = self._asked[which]
         if positions.shape[1]:
             self.questions.append(Question(positions, purpose, levels, done))

@@ -67,6 +67,19 @@ def repetition_aware(
     return out
 
 
+def in_slot(logits: list[float], sampler: Sampler, position: int) -> list[float]:
+    """Logits of the ids that a position of a frame may hold, -inf for the others."""
+    if sampler.slots is None:
+        return logits
+    sizes = sampler.slots.sizes
+    slot, codes = position % len(sizes), sum(sizes)
+    begin = sum(sizes[:slot])
+    allowed = {*range(begin, begin + sizes[slot])}
+    if slot == 0 or sampler.slots.end_in_frame:
+        allowed |= {*range(codes, len(logits))}
+    return [x if id_ in allowed else -math.inf for id_, x in enumerate(logits)]
+
+
 class Chain:
     """Laws of one model after any output of one request."""
 
@@ -84,6 +97,7 @@ class Chain:
         if len(output) < self._minimum:
             for stop in self._stops:
                 logits[stop] = -math.inf
+        logits = in_slot(logits, self._sampler, len(output))
         best = logits.index(max(logits))
         if self._sampler.end_when_likeliest and best in self._stops:
             return [float(token == best) for token in range(len(logits))]

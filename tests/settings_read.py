@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from speculative_tts.schema.decode import ALWAYS, READS, DrafterConfig, System
+from speculative_tts.schema.decode import ALWAYS, READS, System
+from speculative_tts.schema.drafters import DrafterConfig
 from speculative_tts.schema.kinds import kinds
 
 

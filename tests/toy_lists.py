@@ -19,7 +19,7 @@ from speculative_tts.runs.sources.engine import EngineSource
 from speculative_tts.runs.target_tokens import TargetTokens
 from speculative_tts.schema.decode import DecodeConfig, Repetition, SamplingConfig, System
 
-N_CODES, STOP, RATE = 6, 6, 100
+N_CODES, STOP, RATE = 6, 6, 4000
 SAMPLER = Sampler(temperature=0.9)
 METHODS = ("draft", "speculation", "multi")
 
@@ -94,6 +94,11 @@ class ToyCodec:
     def decode(self, codes: np.ndarray) -> np.ndarray:
         self.decoded.append(codes)
         return np.repeat(np.atleast_2d(codes)[0] / 10, 4).astype(np.float32)
+
+
+def sounding(level: float, samples: int) -> np.ndarray:
+    """A wave whose codes are ten times the level, and which is no constant voltage."""
+    return np.where(np.arange(samples) % 4 == 0, level, 0).astype(np.float32)
 
 
 class ToyVoiceCodec(ToyCodec):

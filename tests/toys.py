@@ -26,7 +26,7 @@ from speculative_tts.models.families import registry as families
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema.common import CheckpointConfig
-from speculative_tts.schema.decode import DrafterConfig
+from speculative_tts.schema.drafters import DrafterConfig
 from speculative_tts.schema.limits import Share
 from speculative_tts.schema.rules import RuleConfig
 

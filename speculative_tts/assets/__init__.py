@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from speculative_tts.schema.decode import DrafterConfig
+from speculative_tts.schema.drafters import DrafterConfig
 from speculative_tts.schema.kinds import kinds
 from speculative_tts.schema.rules import RuleConfig
 

@@ -27,7 +27,7 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True)
 class Served:
-    """What one listener got: its tokens, and waiting times in milliseconds and as a factor."""
+    """The share of one listener: its tokens, and waiting times in milliseconds and as a factor."""
 
     id: str
     tokens: list[int]

@@ -125,7 +125,7 @@ class ModelSize:
         whole = model.decoder
         config = replace(whole.config, layers=len(self.draft))
         layers = [whole.layers[index] for index in self.draft]
-        return CodeLM(Decoder(config, layers, whole.norm), model._embedding, model.head)
+        return CodeLM(Decoder(config, layers, whole.norm), model.embedding, model.head)
 
     def ids(self, seed: int) -> list[int]:
         """Draw the ids of a prompt; its content does not affect time, so it is codes only."""

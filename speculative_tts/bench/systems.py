@@ -18,13 +18,8 @@ from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.model_cache import ModelCache
 from speculative_tts.models.heads import Heads, load_heads
 from speculative_tts.schema.bench import BenchConfig
-from speculative_tts.schema.decode import (
-    HeadsDrafterConfig,
-    LMDrafterConfig,
-    LookupDrafterConfig,
-    PathMode,
-    System,
-)
+from speculative_tts.schema.decode import PathMode, System
+from speculative_tts.schema.drafters import HeadsDrafterConfig, LMDrafterConfig, LookupDrafterConfig
 from speculative_tts.schema.rules import ExactRule, ToleranceRule
 
 SSD = ToleranceRule(beta=0.4)  # the paper's

@@ -74,7 +74,7 @@ class _Sums:
     """Distinct keys with counts; new ones are merged when they outnumber the merged ones."""
 
     def __init__(self) -> None:
-        self._merged = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+        self.merged = (np.zeros(0, np.int64), np.zeros(0, np.int64))
         self._new: list[tuple[Ints, Ints]] = []
         self._waiting = 0
 
@@ -82,19 +82,19 @@ class _Sums:
         """Add distinct keys with their counts."""
         self._new.append((keys, counts))
         self._waiting += len(keys)
-        if self._waiting > max(len(self._merged[0]), CHUNK):
+        if self._waiting > max(len(self.merged[0]), CHUNK):
             self.total()
 
     def total(self) -> tuple[Ints, Ints]:
         """Merge all so far; return keys, ascending, and counts."""
         if self._new:
-            keys, counts = map(np.concatenate, zip(self._merged, *self._new, strict=True))
+            keys, counts = map(np.concatenate, zip(self.merged, *self._new, strict=True))
             order = np.argsort(keys, kind="stable")
             keys, counts = keys[order], counts[order]
             first = np.flatnonzero(np.diff(keys, prepend=-1))
-            self._merged = keys[first], np.add.reduceat(counts, first) if len(first) else counts
+            self.merged = keys[first], np.add.reduceat(counts, first) if len(first) else counts
             self._new, self._waiting = [], 0
-        return self._merged
+        return self.merged
 
 
 def _count(task: Task) -> tuple[Ints, Ints, Ints]:
@@ -108,10 +108,10 @@ def _count(task: Task) -> tuple[Ints, Ints, Ints]:
             unigrams += np.bincount(codes, minlength=size)
             waiting.append(_pairs(codes, lengths, size))
             if sum(map(len, waiting)) > CHUNK:
-                sums.add(*_distinct(np.concatenate(waiting), size))
+                sums.add(*distinct(np.concatenate(waiting), size))
                 waiting = []
     if waiting:
-        sums.add(*_distinct(np.concatenate(waiting), size))
+        sums.add(*distinct(np.concatenate(waiting), size))
     return *sums.total(), unigrams
 
 
@@ -124,7 +124,7 @@ def _check(codes: Ints, size: int, path: Path) -> None:
         )
 
 
-def _distinct(keys: Ints, size: int) -> tuple[Ints, Ints]:
+def distinct(keys: Ints, size: int) -> tuple[Ints, Ints]:
     """Return distinct keys and counts, by a table of all pairs unless that is much larger."""
     if size * size > 4 * len(keys):
         distinct, counts = np.unique(keys, return_counts=True)

@@ -143,7 +143,7 @@ def find_theta(
     wanted = mean_size
     while True:
         wanted = min(1.5 * wanted + 2, n)
-        floor = _sampled_floor(vectors, wanted, stage)
+        floor = sampled_floor(vectors, wanted, stage)
         pairs = similar_pairs(vectors, floor, stage)
         if wanted == n or distinct_sets(pairs, floor, n, cap).mean_size >= mean_size:
             return _bisect(pairs, floor, n, mean_size, cap, stage), pairs
@@ -192,7 +192,7 @@ def _first_of_equals(row: Tensor, column: Tensor, sizes: Tensor) -> tuple[Tensor
     return chosen, torch.searchsorted(chosen, like)
 
 
-def _sampled_floor(vectors: Tensor, mean_size: float, stage: Stage) -> float:
+def sampled_floor(vectors: Tensor, mean_size: float, stage: Stage) -> float:
     """Estimate a cosine above which a token has about `mean_size` - 1 others; -1 if all."""
     n = len(vectors)
     if mean_size >= n:

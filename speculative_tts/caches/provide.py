@@ -16,6 +16,7 @@ from speculative_tts.caches.likeness import likeness
 from speculative_tts.caches.progress import bar
 from speculative_tts.codecs.registry import Codec, load_codec
 from speculative_tts.models.families.registry import code_embedding, load_layout
+from speculative_tts.models.slots import slots_of
 from speculative_tts.models.speech_lm import Layout
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema.common import (
@@ -81,28 +82,26 @@ def acoustic_groups(config: GroupsConfig, sources: Sources) -> store.Entry:
 def make(
     config: GroupsConfig, layout: Layout, sources: Sources, counts: Tensor | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Compute arrays and facts of groups over the speech ids; only codes share groups."""
-    size, stops = layout.speech_vocab_size, set(layout.stop_ids)
-    codes = torch.tensor([t for t in range(layout.n_codes) if t not in stops])
+    """Compute arrays and facts of groups over the speech ids; only codes of one slot share groups.
+
+    A frame's slots have a theta each; the facts have their mean.
+    """
+    size, parts = layout.speech_vocab_size, _parts(layout)
     codec = load_codec(*sources.codec)
     check_codec(codec, sources.codec[1], layout, sources.target)
     if config.theta is None:
-        groups.check_mean_size(config.size, len(codes), config.cap)
-    unit = groups.normalise(
-        _vectors(config.source, layout, codec, sources, config.cache)[codes.to(sources.device)]
-    )
-    if config.theta is None:
-        theta, pairs = groups.find_theta(unit, config.size, config.cap, bar)
-    else:
-        theta, pairs = config.theta, groups.similar_pairs(unit, config.theta, bar)
-    with bar("groups", 3) as progress:
-        agreement = _likeness(unit, codes, codec)
-        del unit
-        progress(1)
-        whole = groups.SimilarPairs(
-            codes[pairs.first].int(), codes[pairs.second].int(), pairs.cosine
+        for codes in parts:
+            groups.check_mean_size(config.size, len(codes), config.cap)
+    known = sound_vectors(config.source, layout, codec, sources, config.cache)
+    units = [groups.normalise(known[codes.to(sources.device)]) for codes in parts]
+    del known
+    found = [_similar(config, units.pop(0), codes, codec) for codes in parts]  # lets vectors go
+    thetas = [one.theta for one in found]
+    with bar("groups", 2) as progress:
+        pairs = groups.SimilarPairs(
+            *(torch.cat(columns) for columns in zip(*(one.pairs for one in found), strict=True))
         )
-        sets = groups.distinct_sets(whole, theta, size, config.cap)
+        sets = groups.distinct_sets(pairs, -1.0, size, config.cap)
         progress(1)
         token_offsets, token_groups = groups.transpose(sets.offsets, sets.tokens, size)
         progress(1)
@@ -118,8 +117,47 @@ def make(
         "own": sets.own,
     }
     return {name: tensor.numpy() for name, tensor in arrays.items()}, (
-        facts(sets, theta, size) | {"likeness": agreement}
+        facts(sets, sum(thetas) / len(thetas), size)
+        | {"likeness": _mean_likeness([one.likeness for one in found])}
+        | ({"thetas": thetas} if len(thetas) > 1 else {})
     )
+
+
+@dataclass(frozen=True)
+class _Similar:
+    """Similar codes of one slot: theta, pairs with a cosine above it, agreement with codebook."""
+
+    theta: float
+    pairs: tuple[Tensor, Tensor, Tensor]  # first and second id, int32, and cosine
+    likeness: dict[str, Any] | None
+
+
+def _parts(layout: Layout) -> list[Tensor]:
+    """Return the codes that may share a group: all, or in frames those of each slot."""
+    stops, slots = set(layout.stop_ids), slots_of(layout)
+    ranges = [range(layout.n_codes)] if slots is None else slots.ranges
+    return [torch.tensor([code for code in one if code not in stops]) for one in ranges]
+
+
+def _similar(config: GroupsConfig, unit: Tensor, codes: Tensor, codec: Codec) -> _Similar:
+    """Find the similar pairs of codes by their vectors of length 1."""
+    if config.theta is None:
+        theta, pairs = groups.find_theta(unit, config.size, config.cap, bar)
+    else:
+        theta, pairs = config.theta, groups.similar_pairs(unit, config.theta, bar)
+    above = pairs.cosine > theta
+    first, second = (codes[ids[above]].int() for ids in (pairs.first, pairs.second))
+    likeness = likeness_of(unit, codes, codec)
+    return _Similar(theta, (first, second, pairs.cosine[above]), likeness)
+
+
+def _mean_likeness(found: list[dict[str, Any] | None]) -> dict[str, Any] | None:
+    """Return the mean of each figure over slots; None of a codec without a codebook."""
+    known = [one for one in found if one is not None]
+    if len(known) < 2:
+        return known[0] if known else None
+    named = {name: [one[name] for one in known if one[name] is not None] for name in known[0]}
+    return {name: sum(some) / len(some) if some else None for name, some in named.items()}
 
 
 def facts(sets: groups.Sets, theta: float, n_tokens: int) -> dict[str, Any]:
@@ -171,7 +209,7 @@ def code_vectors(source: Similarity, sources: Sources) -> Tensor:
     """
     layout, codec = load_layout(sources.checkpoint), load_codec(*sources.codec)
     check_codec(codec, sources.codec[1], layout, sources.target)
-    known = _vectors(source, layout, codec, sources)
+    known = sound_vectors(source, layout, codec, sources)
     out = known.new_full((layout.speech_vocab_size, known.shape[1]), torch.nan)
     out[: layout.n_codes] = known[: layout.n_codes]
     out[list(layout.stop_ids)] = torch.nan
@@ -235,6 +273,8 @@ def _origin(source: Similarity, layout: Layout, sources: Sources) -> dict[str, A
         "source": source.name,
         "vocabulary": [layout.n_codes, layout.speech_vocab_size, sorted(layout.stop_ids)],
     }
+    if slots := slots_of(layout):
+        origin["slots"] = list(slots.sizes)
     if source is Similarity.mel:
         return origin | {"codec": content_hash(sources.codec[1]), "mel": vectors.MEL_DEFINITION}
     if source is Similarity.codebook:
@@ -243,11 +283,16 @@ def _origin(source: Similarity, layout: Layout, sources: Sources) -> dict[str, A
     return origin | {"embedding": vectors.embedding_hash(stored)}
 
 
-def _vectors(
+def sound_vectors(
     source: Similarity, layout: Layout, codec: Codec, sources: Sources, cache: str | None = None
 ) -> Tensor:
     """Return vectors, float32 [n_codes, size], on the device; slow ones are stored in `cache`."""
     if source is Similarity.mel:
+        if slots_of(layout) is not None:
+            raise ValueError(
+                "source=mel needs codes that are heard one by one, and those of this target sound "
+                "in whole frames; give source=embedding or source=codebook"
+            )
         mel = _mel(layout, codec, sources, cache)
         return torch.from_numpy(mel.copy()).to(sources.device)
     if source is Similarity.codebook:
@@ -268,7 +313,7 @@ def _mel(layout: Layout, codec: Codec, sources: Sources, cache: str | None) -> N
     return entry.arrays["mel"]
 
 
-def _likeness(unit: Tensor, codes: Tensor, codec: Codec) -> dict[str, Any] | None:
+def likeness_of(unit: Tensor, codes: Tensor, codec: Codec) -> dict[str, Any] | None:
     """Measure the agreement of cosines with the codebook; None for a codec without one."""
     codebook = getattr(codec, "codebook", None)
     if codebook is None:

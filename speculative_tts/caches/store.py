@@ -135,7 +135,7 @@ def find_or_make(
     """
     place = folder_of(root, kind, description)
     try:
-        return _open_checked(place, description)
+        return open_checked(place, description)
     except FileNotFoundError:
         pass
     except DamagedError as error:
@@ -185,7 +185,7 @@ def array_hash(arrays: Iterable[NDArray[Any]]) -> str:
     return digest.hexdigest()
 
 
-def _open_checked(place: Path, description: Description) -> Entry:
+def open_checked(place: Path, description: Description) -> Entry:
     """Open the cache in its place; raise DamagedError for one of another description."""
     entry = open_entry(place)
     if key_of(entry.description) != key_of(description):
@@ -204,7 +204,7 @@ def _move(folder: Path, place: Path, description: Description) -> None:
         else:
             return
         try:
-            _open_checked(place, description)
+            open_checked(place, description)
         except (FileNotFoundError, DamagedError):
             shutil.rmtree(place, ignore_errors=True)
         else:

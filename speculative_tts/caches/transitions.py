@@ -201,7 +201,7 @@ def _open_named(
 ) -> tuple[LogTransitions, dict[str, Any]]:
     """Open the folder that was asked for: a cache of the store, or shipped counts."""
     if (folder / ABOUT).is_file():
-        description, bigrams = _shipped(folder)
+        description, bigrams = shipped(folder)
         stored, about = None, description.pop("facts")
     else:
         entry = store.open_named(folder, KIND, dict.fromkeys((*COUNTED, *LOGS)))
@@ -221,7 +221,8 @@ def _open_named(
     return smooth(bigrams, config.smoothing, config.strength), about
 
 
-def _shipped(folder: Path) -> tuple[dict[str, Any], Bigrams]:
+def shipped(folder: Path) -> tuple[dict[str, Any], Bigrams]:
+    """Read the counts that `ship` wrote, and what they were made of."""
     try:
         description: dict[str, Any] = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
         with np.load(folder / COUNTS) as arrays:

@@ -9,7 +9,7 @@ every 10 ms, natural logarithm of power, floor 1e-10) whose centre lies within t
 averaged, and the mean over all codes is subtracted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -55,20 +55,25 @@ def codebook_vectors(codec: Codec, folder: str | Path) -> Tensor:
     return torch.from_numpy(np.asarray(codebook, dtype=np.float32))
 
 
-def nearest(vectors: Tensor, k: int) -> Tensor:
+def nearest(vectors: Tensor, k: int, ranges: Sequence[range] = ()) -> Tensor:
     """Return each vector's k nearest others by distance, the nearest first: int64 [n, k].
 
     A vector's own number fills the row where there are fewer others, and for a vector of NaN.
+    `ranges`: neighbours are of the same range of numbers only.
     """
     known = (~vectors.isnan().any(-1)).nonzero()[:, 0]
-    k = min(k, len(known) - 1)
+    pools = [known[(known >= one.start) & (known < one.stop)] for one in ranges] or [known]
+    k = min(k, max(map(len, pools)) - 1)
     own = torch.arange(len(vectors), device=vectors.device)
     result = own[:, None].repeat(1, k)
-    for begin in range(0, len(known), CHUNK):
-        rows = known[begin : begin + CHUNK]
-        distances = torch.cdist(vectors[rows], vectors[known])
-        distances[rows[:, None] == known] = -1.0
-        result[rows] = known[distances.topk(k + 1, -1, largest=False).indices[:, 1:]]
+    for pool in pools:
+        near = min(k, len(pool) - 1)
+        for begin in range(0, len(pool), CHUNK):
+            rows = pool[begin : begin + CHUNK]
+            distances = torch.cdist(vectors[rows], vectors[pool])
+            distances[rows[:, None] == pool] = -1.0
+            closest = distances.topk(near + 1, -1, largest=False).indices[:, 1:]
+            result[rows, :near] = pool[closest]
     return result
 
 

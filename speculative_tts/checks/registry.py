@@ -16,9 +16,15 @@ Check = Callable[[Path], Iterator["CheckRow"]]
 CHECKS = {
     "cosyvoice2": "speculative_tts.checks.cosyvoice2",
     "llasa": "speculative_tts.checks.llasa",
+    "maya1": "speculative_tts.checks.code_rows",
+    "orpheus": "speculative_tts.checks.code_rows",
+    "snac": "speculative_tts.checks.snac",
+    "soprano": "speculative_tts.checks.code_rows",
+    "spark": "speculative_tts.checks.code_rows",
     "speechtokenizer": "speculative_tts.checks.speechtokenizer",
     "uslm": "speculative_tts.checks.valle",
     "valle": "speculative_tts.checks.valle",
+    "veena": "speculative_tts.checks.code_rows",
     "viterbi": "speculative_tts.checks.viterbi",
 }
 """Modules by target, imported only when asked for."""

@@ -133,7 +133,7 @@ def readable(path: Path, seconds: float | None = None) -> bool:
 
 def is_silent(wave: Wave) -> bool:
     """Return True for a wave without sound: silence, or a constant voltage."""
-    return not len(wave) or float(np.ptp(wave)) < 2 * SILENCE
+    return not len(wave) or float(min(np.ptp(wave), np.abs(wave).max())) < SILENCE
 
 
 def without_edges(wave: Wave, sample_rate: int) -> Wave:

@@ -96,11 +96,11 @@ class CosyVoiceCodec:
 
         Raise ValueError when the official repository is missing, or the prompt was never encoded.
         """
-        return _Speaking(self._official.model, self._voice(prompt_codes)).piece(codes, ended=True)
+        return _Speaking(self.official.model, self._voice(prompt_codes)).piece(codes, ended=True)
 
     def speaking(self, prompt_codes: np.ndarray, chunk: int | None = None) -> "_Speaking":
         """Start an utterance in pieces, cut as by the official `tts` with `stream=True`."""
-        return _Speaking(self._official.model, self._voice(prompt_codes), chunk, stream=True)
+        return _Speaking(self.official.model, self._voice(prompt_codes), chunk, stream=True)
 
     def _voice(self, codes: np.ndarray) -> dict[str, Tensor]:
         """Return a prompt's inputs for flow and vocoder, with two mel frames per code."""
@@ -113,7 +113,7 @@ class CosyVoiceCodec:
                 "these codes are not of a prompt that this codec encoded, so that their voice is "
                 "not known; encode_prompt the audio first"
             )
-        frontend = self._official.frontend
+        frontend = self.official.frontend
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "prompt.wav")  # the official functions read a file
             soundfile.write(path, self._prompts[key], self.sample_rate)
@@ -128,7 +128,8 @@ class CosyVoiceCodec:
         return self._voices[key]
 
     @cached_property
-    def _official(self) -> Any:
+    def official(self) -> Any:
+        """Load the official model, which makes audio, at its first use."""
         try:
             from cosyvoice.cli import cosyvoice
         except ImportError as error:
@@ -168,18 +169,19 @@ class CosyVoiceCodec:
             return self._by_onnxruntime(mel)
         device = _device()
         lengths = torch.tensor([mel.shape[1]], device=device)
-        codes, count = self._s3.quantize(mel[None].to(device), lengths)
+        codes, count = self.s3.quantize(mel[None].to(device), lengths)
         tokens: list[int] = codes[0, : int(count[0])].tolist()
         return tokens
 
     @cached_property
-    def _s3(self) -> Any:
+    def s3(self) -> Any:
+        """Load the tokeniser of s3tokenizer at its first use."""
         import s3tokenizer
 
         return s3tokenizer.load_model(str(self._tokenizer_file)).to(_device()).eval()
 
     def _by_onnxruntime(self, mel: Tensor) -> list[int]:
-        session = self._session
+        session = self.session
         names = [entry.name for entry in session.get_inputs()]
         length = np.array([mel.shape[1]], dtype=np.int32)
         (codes, *_) = session.run(None, {names[0]: mel[None].numpy(), names[1]: length})
@@ -187,7 +189,8 @@ class CosyVoiceCodec:
         return tokens
 
     @cached_property
-    def _session(self) -> Any:
+    def session(self) -> Any:
+        """Open the official tokeniser at its first use. Raises ValueError without onnxruntime."""
         try:
             import onnxruntime
         except ImportError as error:

@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from speculative_tts.assets import require
+from speculative_tts.codecs.codes_only import CodesOnly
 from speculative_tts.codecs.cosyvoice import CosyVoiceCodec
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
@@ -65,6 +66,12 @@ def _neucodec(path: Path) -> Codec:
     return NeuCodec.load(path)
 
 
+def _snac(path: Path) -> Codec:
+    from speculative_tts.codecs.snac import SnacCodec
+
+    return SnacCodec.load(path)
+
+
 @runtime_checkable
 class VoiceCodec(Protocol):
     """A codec whose decoder also uses the prompt: its voice, or its codes as context."""
@@ -98,7 +105,9 @@ class BatchCodec(Protocol):
 
 
 CODECS: dict[str, Callable[[Path], Codec]] = {
+    "codes": CodesOnly.load,
     "neucodec": _neucodec,
+    "snac": _snac,
     "speechtokenizer": _speechtokenizer,
     "cosyvoice": CosyVoiceCodec.load,
     "tiny": TinyCodec.load,

@@ -49,7 +49,7 @@ class WorldFrames:
 
 
 @cache
-def _pyworld() -> Any:
+def load_pyworld() -> Any:
     """Import pyworld, which warns about (and needs) `pkg_resources`."""
     try:
         with warnings.catch_warnings():
@@ -65,7 +65,7 @@ def _pyworld() -> Any:
 
 def analyse(wave: Wave) -> WorldFrames:
     """Analyse a 16 kHz wave in [-1, 1]: one frame per full 10 ms."""
-    world = _pyworld()
+    world = load_pyworld()
     samples = np.ascontiguousarray(wave, dtype=np.float64)
     raw_f0, times = world.dio(
         samples,
@@ -83,7 +83,7 @@ def analyse(wave: Wave) -> WorldFrames:
 
 def synthesise(frames: WorldFrames) -> Wave:
     """Synthesise `n` frames to exactly `160 n` samples, clipped to [-1, 1]."""
-    world = _pyworld()
+    world = load_pyworld()
     wave = world.synthesize(
         np.ascontiguousarray(frames.f0),
         np.ascontiguousarray(frames.envelope),
@@ -135,7 +135,7 @@ def _stretch_bins(
 
 def frame_features(frames: WorldFrames) -> Float64[np.ndarray, "n 27"]:
     """Reduce frames to the 27 numbers that codecs quantise."""
-    world = _pyworld()
+    world = load_pyworld()
     cepstra = world.code_spectral_envelope(
         np.ascontiguousarray(frames.envelope), SAMPLE_RATE, N_CEPSTRA
     )
@@ -150,7 +150,7 @@ def frames_from_features(features: Float64[np.ndarray, "n 27"]) -> WorldFrames:
 
     Features may be averages: log F0 is divided by the voicing it was averaged with.
     """
-    world = _pyworld()
+    world = load_pyworld()
     voicing = features[:, N_CEPSTRA + 1]
     voiced = voicing > 0.5
     log_f0 = features[:, N_CEPSTRA] / np.where(voiced, voicing, 1.0)

@@ -127,7 +127,7 @@ main = app.command(
     ),
     first=(
         *("target", "draft", "random", "limit", "tokens", "streams"),
-        *("lookahead", "steps", "runtime", "gpu", "out"),
+        *("lookahead", "runtime", "gpu", "out"),
     ),
     implied=(
         *(*choices.CODEC_OF_TARGET, *choices.DATA_OF_TARGET),

@@ -14,6 +14,11 @@ CODEC_OF_TARGET = (
     ("target=tiny_valle", "codec=tiny_residual"),
     ("target=tiny_fine", "codec=tiny_fine"),
     ("target=sentences", "codec=sentences"),
+    ("target=orpheus", "codec=snac"),
+    ("target=maya1", "codec=snac"),
+    ("target=veena", "codec=snac"),
+    ("target=spark", "codec=spark_codes"),
+    ("target=soprano", "codec=soprano_codes"),
 )
 DATA_OF_TARGET = (  # whose texts and voices a target knows
     ("target=sentences", "data=sentences"),

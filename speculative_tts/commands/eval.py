@@ -25,7 +25,7 @@ from speculative_tts.evaluation.wer import AVERAGES
 from speculative_tts.records import to_row, write_json
 from speculative_tts.runs.folder import SCORES, SUMMARY
 from speculative_tts.schema.evaluate import EvalConfig
-from speculative_tts.texts import first, some
+from speculative_tts.texts import aligned, first, some
 from speculative_tts.tracking import track_figures
 from speculative_tts.typed import read_json
 
@@ -122,7 +122,7 @@ def table(summaries: Sequence[dict[str, Any]]) -> str:
             for name, metric in shown.items()
         ]
         rows.append([str(summary["run"]["label"]), _count(summary), *cells])
-    return "\n".join([*_aligned(rows), *labels, *([AVERAGES] if heard else [])])
+    return "\n".join([*aligned(rows), *labels, *([AVERAGES] if heard else [])])
 
 
 def _count(summary: dict[str, Any]) -> str:
@@ -179,7 +179,7 @@ def _compare(baseline: Path, scored: Sequence[Scored], config: EvalConfig) -> No
         rows = {name: to_row(one) for name, one in comparisons.items()}
         write_json(Path(folder) / "comparison.json", {"baseline": str(baseline), "metrics": rows})
         print(f"\n{labels[folder]} against {baseline.name}, paired over utterances:")
-        print("\n".join(_aligned(_difference_rows(comparisons))))
+        print("\n".join(aligned(_difference_rows(comparisons))))
 
 
 def _difference_rows(comparisons: dict[str, Comparison]) -> list[list[str]]:
@@ -221,14 +221,6 @@ def _cell(figure: dict[str, Any], metric: Metric, mark: str) -> str:
         return "-"
     around = "" if low is None else f" [{text(low)}, {text(high)}]"
     return f"{mark}{text(value)}{around}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
 
 
 def _exit_code(scored: Sequence[Scored], strict: bool) -> int:

@@ -51,7 +51,7 @@ def run(config: SpeakConfig) -> int:
     out = place_of(config)
     config = replace(config, out=str(out))
     prompt = find_prompt(config)
-    with reading([Path(prompt.prompt_audio)]):
+    with reading([Path(prompt.prompt_audio)] if prompt.prompt_audio else []):
         if not config.stream or (config.player is None and config.out != STDOUT):
             check_place(out)
     if config.text == STDIN:
@@ -191,6 +191,8 @@ def _player(command: str) -> Iterator[IO[bytes]]:
 
 def find_prompt(config: SpeakConfig) -> ListItem:
     """Find the voice prompt; ValueError if it is neither a file nor a speaker."""
+    if config.target.rows.by_name:
+        return _named(config)
     path = Path(config.data.path)
     items = read_list(path)
     if config.prompt is None and config.prompt_text is not None:
@@ -211,6 +213,16 @@ def find_prompt(config: SpeakConfig) -> ListItem:
             f"{some(sorted(voices), 20)}"
         )
     return ListItem("prompt", config.text, config.prompt, config.prompt_text or "")
+
+
+def _named(config: SpeakConfig) -> ListItem:
+    """Return the speaker that `prompt` names; ValueError for a recording."""
+    if config.prompt_text is not None or Path(config.prompt or "").is_file():
+        raise ValueError(
+            f"prompt={config.prompt} is a recording, and {config.target.name} speaks as one of the "
+            "speakers it knows; give prompt=<name>, or leave it out, and prompt_text too"
+        )
+    return ListItem("prompt", config.text, speaker=config.prompt or "")
 
 
 def chosen_voice(path: Path, voices: Mapping[str, ListItem]) -> ListItem | None:
@@ -239,15 +251,20 @@ def prompt_of(text: str, prompt: ListItem, engine: "Engine") -> "Prompt":
     from speculative_tts.codecs.audio import read_wave, without_edges
     from speculative_tts.models.phones import PhoneLayout
     from speculative_tts.models.prompt import Prompt
+    from speculative_tts.models.speech_lm import follows_voice
     from speculative_tts.runs.voices import encode_prompt
 
+    given = Prompt(text, speaker=prompt.speaker, voice_codes=prompt.voice_codes or ())
+    if not prompt.prompt_audio or not follows_voice(engine.target.layout):
+        return given
     wave = read_wave(Path(prompt.prompt_audio), engine.codec.sample_rate)
     words = getattr(engine.target.layout, "words", ())
     if words and not prompt.speaker:
         wave = without_edges(wave, engine.codec.sample_rate)
     codes = encode_prompt(engine.codec, wave, prompt.prompt_audio)
     words = () if isinstance(engine.target.layout, PhoneLayout) else words  # those are phones
-    return Prompt(text, prompt.prompt_text or words_in(prompt.prompt_audio, words), codes)
+    spoken = prompt.prompt_text or words_in(prompt.prompt_audio, words)
+    return replace(given, voice_text=spoken, voice=codes)
 
 
 def words_in(prompt: str, words: Sequence[str]) -> str:

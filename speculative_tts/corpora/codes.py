@@ -17,20 +17,17 @@ from speculative_tts.corpora.features import SpokenTake, read_feature_shard
 from speculative_tts.files import writing
 from speculative_tts.progress import progress
 
-CODES_SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("speaker", pa.string()),
-        ("split", pa.string()),
-        ("text", pa.string()),
-        ("codes", pa.list_(pa.int16())),
-        ("speech_start", pa.int32()),
-        ("word_ends", pa.list_(pa.int32())),
-        ("seconds", pa.float32()),
-    ]
-)
-RESIDUAL_SCHEMA = CODES_SCHEMA.append(pa.field("residual_codes", pa.list_(pa.list_(pa.int16()))))
 
+def codes_schema(code: pa.DataType, *, layered: bool) -> pa.Schema:
+    """Return the columns of a store, further layers among them if it is `layered`."""
+    names = {"id": pa.string(), "speaker": pa.string(), "split": pa.string(), "text": pa.string()}
+    codes = {"codes": pa.list_(code), "speech_start": pa.int32(), "word_ends": pa.list_(pa.int32())}
+    layers = {"residual_codes": pa.list_(pa.list_(code))} if layered else {}
+    return pa.schema(names | codes | {"seconds": pa.float32()} | layers)
+
+
+CODES_SCHEMA = codes_schema(pa.int16(), layered=False)
+RESIDUAL_SCHEMA = codes_schema(pa.int16(), layered=True)
 AnyTinyCodec = TinyCodec | ResidualTinyCodec
 
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from speculative_tts.codecs.audio import UnfitWaveError, read_wave
 from speculative_tts.codecs.registry import BatchCodec, Codec, load_codec
-from speculative_tts.corpora.codes import code_columns, write_shard
+from speculative_tts.corpora.codes import code_columns, codes_schema, write_shard
 from speculative_tts.corpora.settings import require_settings
 from speculative_tts.corpora.utterance import Utterance
 from speculative_tts.progress import progress
@@ -32,19 +32,7 @@ from speculative_tts.workers import HERE, Workers
 SETTINGS = "extraction.json"
 BATCH = 16  # utterances that are encoded together
 LEFT_OUT = b"left out"  # key of a shard's metadata
-SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("speaker", pa.string()),
-        ("split", pa.string()),
-        ("text", pa.string()),
-        ("codes", pa.list_(pa.int32())),
-        ("speech_start", pa.int32()),
-        ("word_ends", pa.list_(pa.int32())),
-        ("seconds", pa.float32()),
-        ("residual_codes", pa.list_(pa.list_(pa.int32()))),
-    ]
-)
+SCHEMA = codes_schema(pa.int32(), layered=True)
 
 
 @dataclass(frozen=True)
@@ -133,7 +121,7 @@ def make_shard(shard: Shard) -> None:
             f"audio of {missing[0]} and {len(missing) - 1} more of {shard.path.stem} is missing; "
             "get the recordings, or leave them out with allow_missing=true"
         )
-    codec, dropped = _codec(shard.codec, shard.codec_path), Dropped(missing)
+    codec, dropped = codec_at(shard.codec, shard.codec_path), Dropped(missing)
     absent, rows = set(missing), list[dict[str, object]]()
     present = [one for one in shard.utterances if one.id not in absent]
     for begin in range(0, len(present), BATCH):
@@ -166,7 +154,8 @@ def make_row(one: Utterance, codes: np.ndarray, codec: Codec) -> dict[str, objec
 
 
 @functools.cache
-def _codec(name: str, path: Path) -> Codec:
+def codec_at(name: str, path: Path) -> Codec:
+    """Load a codec, once a process."""
     return load_codec(name, path)
 
 

@@ -14,13 +14,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
 import torch
 
-from speculative_tts.codecs.audio import UnfitWaveError, read_wave
+from speculative_tts.codecs.audio import UnfitWaveError
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.builder import build_engine
 from speculative_tts.decoding.engine import Engine
@@ -29,13 +30,13 @@ from speculative_tts.decoding.loops.observer import synchronise
 from speculative_tts.decoding.loops.one_by_one import alone
 from speculative_tts.decoding.model_cache import ModelCache
 from speculative_tts.files import held
-from speculative_tts.models.prompt import Prompt
 from speculative_tts.native.library import kernel_label
 from speculative_tts.provenance import hardware, plain, signature, source_hash
 from speculative_tts.records import ListItem, read_list, spread, write_json
 from speculative_tts.runs.naming import PLACES, remove
-from speculative_tts.runs.voices import encode_prompt
-from speculative_tts.schema.decode import EngineConfig, LMDrafterConfig
+from speculative_tts.runs.voices import encode_file, prompt_of
+from speculative_tts.schema.decode import EngineConfig
+from speculative_tts.schema.drafters import LMDrafterConfig
 from speculative_tts.schema.limits import ADAPTIVE
 from speculative_tts.typed import read_json
 
@@ -110,7 +111,7 @@ def settled(
     if cache is None:
         found = _measured(config, kept)
     else:
-        file = cache / f"lookahead-{_key(config)}" / KEPT
+        file = cache / f"lookahead-{cost_key(config)}" / KEPT
         with held(file.parent):  # another run with the same key waits for it
             if not file.is_file():
                 write_json(file, _measured(config, kept))
@@ -151,10 +152,8 @@ def requests_of(engine: Engine, items: Iterable[ListItem], seed: int) -> list[Re
     """Make requests of a list, without those whose prompt has no voice."""
     found = []
     for item in items:
-        wave = read_wave(Path(item.prompt_audio), engine.codec.sample_rate)
         with suppress(UnfitWaveError):
-            codes = encode_prompt(engine.codec, wave, item.prompt_audio)
-            asked = Prompt(item.text, item.prompt_text, codes)
+            asked = prompt_of(item, engine.target.layout, partial(encode_file, engine.codec))
             found.append(engine.request(item.id, asked, seed))
     return found
 
@@ -169,7 +168,7 @@ def _measured(config: EngineConfig, kept: ModelCache | None) -> dict[str, Any]:
     return {"lookahead": best(rows).lookahead, "rows": [plain(row) for row in rows], **about}
 
 
-def _key(config: EngineConfig) -> str:
+def cost_key(config: EngineConfig) -> str:
     """Return a key that is equal for configurations with the same best lookahead."""
     read = (*READS, *config.drafter.reads)
     values = {key: value for key, value in plain(config).items() if key in read}

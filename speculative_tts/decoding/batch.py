@@ -232,7 +232,7 @@ class BatchState:
         before = self.tokens.gather(1, (end - 1).clamp(min=0)[:, None])[:, 0]
         ended = (accepted > 0) & self.ends[before]
         self.tokens.scatter_(1, end[:, None], token[:, None])
-        self._grow(end + ~ended, ended | self.ends[token])
+        self.grow(end + ~ended, ended | self.ends[token])
         return ended
 
     def commit(self, block: Block) -> None:
@@ -241,8 +241,9 @@ class BatchState:
         self.tokens.scatter_(1, self.positions(n), block)
         going = self.ends[block].cumsum(1) == 0
         grown = self.count + (going.sum(1) + 1).clamp(max=n)
-        self._grow(torch.minimum(grown, self.limit), ~going[:, -1])
+        self.grow(torch.minimum(grown, self.limit), ~going[:, -1])
 
-    def _grow(self, count: Int64[Tensor, " batch"], stopped: Bool[Tensor, " batch"]) -> None:
+    def grow(self, count: Int64[Tensor, " batch"], stopped: Bool[Tensor, " batch"]) -> None:
+        """Set the counts of rows that are not done, and note which are done now."""
         self.count.copy_(torch.where(self.done, self.count, count))
         self.done.logical_or_(stopped | (count >= self.limit))

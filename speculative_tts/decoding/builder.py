@@ -23,7 +23,7 @@ from speculative_tts.caches.store import Entry
 from speculative_tts.caches.vectors import nearest
 from speculative_tts.codecs.registry import Codec, load_codec
 from speculative_tts.decoding.blocks.build import MultiToken, Target, build_multi_token
-from speculative_tts.decoding.drafters.drafter import Drafter
+from speculative_tts.decoding.drafters.drafter import CacheReader, Drafter
 from speculative_tts.decoding.engine import Engine, Methods
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, cuda_graph
 from speculative_tts.decoding.loops.native_steps import SAMPLERS
@@ -38,6 +38,7 @@ from speculative_tts.models.families.registry import load_layout, load_refiner, 
 from speculative_tts.models.gpu import triton_runtime
 from speculative_tts.models.host import readable
 from speculative_tts.models.recurrent import RecurrentLayer, load_layer
+from speculative_tts.models.slots import slots_of
 from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM
 from speculative_tts.native.library import kernel_label, library, select
 from speculative_tts.provenance import content_hash
@@ -46,11 +47,11 @@ from speculative_tts.schema.decode import (
     BY_HEADS,
     Capture,
     EngineConfig,
-    RecurrentDrafterConfig,
     SamplingConfig,
     Speculate,
     System,
 )
+from speculative_tts.schema.drafters import RecurrentDrafterConfig
 from speculative_tts.schema.kinds import build
 from speculative_tts.schema.rules import (
     GroupRule,
@@ -151,7 +152,8 @@ class Builder:
 
     def nearest(self, source: Similarity, number: int) -> Tensor:
         """See `Artefacts`."""
-        return nearest(self._code_vectors(source), number)
+        slots = slots_of(self.layout)
+        return nearest(self._code_vectors(source), number, slots.ranges if slots else ())
 
     def code_vectors(self, source: Similarity) -> Tensor:
         """See `Artefacts`."""
@@ -181,7 +183,7 @@ class Builder:
         head = ("recurrent", content_hash(path), self.sampling.text_rows)
         self.facts["recurrent"] = content_hash(folder)
         return self.keep(
-            (*head, self.dtype, dtype, self.device, given.codes),
+            (*head, self.dtype, dtype, self.device, given.codes, self.sampler.slots),
             given.path,
             lambda: load_layer(
                 folder,
@@ -190,18 +192,20 @@ class Builder:
                 dtype=dtype,
                 device=self.device,
                 codes=given.codes,
+                slots=self.sampler.slots,
             ),
         )
 
     def speculation(self) -> Speculation:
         """Return the drafter, the target that verifies, and the rule."""
         config = self.config
-        drafter: Drafter = build(config.drafter, self)
+        drafter: Drafter | CacheReader = build(config.drafter, self)
         rule: AcceptanceRule = build(config.rule, self)  # the last: groups take long to make
         if (part := self._in_python(rule)) is not None:
             self.facts["in_python"] = part
         given = (self.sampler, self.layout.stop_ids, config.drafted)
-        return Speculation(self.target, drafter, rule, *given)
+        target = drafter.verifier if isinstance(drafter, CacheReader) else self.target
+        return Speculation(target, drafter, rule, *given)
 
     def _in_python(self, rule: AcceptanceRule) -> str | None:
         """Name the part that keeps rounds in Python while the target's own steps are native."""

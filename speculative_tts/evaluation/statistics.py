@@ -90,7 +90,7 @@ def bootstrap(
     value = _finite(statistic(columns.sum(axis=0)))
     if value is None or len(units) < LEAST or draws < 1:
         return Interval(value, n=len(columns))
-    drawn = statistic(_resampled(len(units), draws, seed) @ units)
+    drawn = statistic(resampled(len(units), draws, seed) @ units)
     drawn = drawn[np.isfinite(drawn)]
     if not len(drawn):
         return Interval(value, n=len(columns))
@@ -138,7 +138,7 @@ def paired_bootstrap(
     least = min(1.0, 2.0 ** (1 - apart))
     if not error > TINY * abs(value):  # all units differ alike
         return Difference(value, value, value, least, len(a))
-    counts = _resampled(len(units), draws, seed)
+    counts = resampled(len(units), draws, seed)
     errors = np.maximum(_standard_errors(difference, counts, units), TINY * error)
     alike = float(np.mean(errors == TINY * error))  # share of draws without a unit that differs
     distance = np.abs(difference(counts @ units) - value) / errors
@@ -214,7 +214,7 @@ def _group_sums(keys: Sequence[Hashable], columns: Array) -> Array:
 
 
 @functools.lru_cache(maxsize=4)
-def _resampled(units: int, draws: int, seed: int) -> Array:
+def resampled(units: int, draws: int, seed: int) -> Array:
     """Draw how often each unit occurs, shape [draws, units]; rows sum to `units`."""
     drawn = np.random.default_rng(seed).integers(0, units, size=(draws, units))
     flat = (drawn + units * np.arange(draws)[:, None]).ravel()

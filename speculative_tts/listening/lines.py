@@ -1,13 +1,12 @@
 """Format what sst-listen prints: the scores of a test, and the power of a planned one."""
 
-from collections.abc import Sequence
-
 from speculative_tts.evaluation.ratings import MeanRating
 from speculative_tts.evaluation.statistics import LEAST
 from speculative_tts.listening.crossed import Spread, power_of, raters_for
 from speculative_tts.listening.key import Key
 from speculative_tts.listening.score import Pair, Scores
 from speculative_tts.schema.listen import ListenConfig
+from speculative_tts.texts import aligned
 
 DIGITS = 3  # as in SSD's tables
 WANTED = 0.8  # power
@@ -17,7 +16,8 @@ def score_lines(key: Key, scores: Scores) -> list[str]:
     """Return lines of means, differences, agreement, and how many raters would detect more."""
     lines = [f"{key.test.name}: {scores.raters} raters count", *scores.screened.reasons]
     if scores.means:
-        lines += _aligned([["system", "mean", "± as SSD, MTP", "± as PCG", "95 %", "n"]], scores)
+        heading = ["system", "mean", "± as SSD, MTP", "± as PCG", "95 %", "n"]
+        lines += aligned([heading, *(_row(name, one) for name, one in scores.means.items())])
         lines.append(
             "±: half of a 95 % interval over ratings as if independent (SSD, MTP), their standard "
             "deviation (PCG); 95 %: raters and utterances drawn"
@@ -81,15 +81,6 @@ def _difference(one: Pair) -> str:
         baseline, neither, system = one.preferred
         text += f"; preferred {system} times, the other {baseline}, neither {neither}"
     return text
-
-
-def _aligned(rows: list[list[str]], scores: Scores) -> Sequence[str]:
-    rows += [_row(name, one) for name, one in scores.means.items()]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
 
 
 def _row(name: str, one: MeanRating) -> list[str]:

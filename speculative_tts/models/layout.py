@@ -140,10 +140,11 @@ class SpeechLayout:
         if not self.trained_words or self.trained_words[0] <= count <= self.trained_words[1]:
             return None
         fewest, most = self.trained_words
-        return (
-            f"the text has {count} words and this model was trained on {fewest} to {most}: beyond "
-            "that it drops words or runs on; speak the text in parts"
-        )
+        words = f"the text has {count} word{'' if count == 1 else 's'}"
+        does, give = "drops words or runs on", "speak the text in parts"
+        if count < fewest:
+            does, give = "may say one twice or another one", "put it into a sentence"
+        return f"{words} and this model was trained on {fewest} to {most}: it {does}; {give}"
 
     def text_ids(self, text: str, prompt_text: str = "") -> list[int]:
         """Return the merged-vocabulary ids of the prompt's words and then of the text's.

@@ -15,6 +15,8 @@ from speculative_tts.schema.limits import NonNegative, Whole
 from speculative_tts.text.phones import spoken_phones
 from speculative_tts.typed import read_json
 
+PAUSES = 4  # codes: "hello" and "no" take up to three more than so many times their phones
+
 
 @dataclass(frozen=True)
 class PhoneLayout(SpeechLayout):
@@ -68,6 +70,13 @@ class PhoneLayout(SpeechLayout):
     def text_length(self, text: str) -> int:
         """Count the rows of a text: as many as the codes that it should take."""
         return len(self.text_ids(text))
+
+    def limits(
+        self, text: str, prompt_length: int, minimum: float, maximum: float
+    ) -> tuple[int, int]:
+        """See `SpeechLayout`; with room for pauses, which one word needs as a sentence does."""
+        fewest, most = super().limits(text, prompt_length, minimum, maximum)
+        return fewest, most + PAUSES
 
     def prompt_ids(self, prompt: Prompt) -> list[int]:
         """Return [sos] prompt text, text, fill [task] prompt speech."""

@@ -9,13 +9,18 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Prompt:
-    """The text to say, and of the voice prompt its words and codes; it may have neither."""
+    """The text to say, and of the voice prompt its words and codes; it may have neither.
+
+    `speaker` is a name that the model knows; `voice_codes` are a voice's global codes.
+    """
 
     text: str
     voice_text: str = ""
     voice: Int64[Tensor, "*layers tokens"] = field(
         default_factory=lambda: torch.zeros(0, dtype=torch.int64)
     )
+    speaker: str = ""
+    voice_codes: tuple[int, ...] = ()
 
     @property
     def codes(self) -> list[int]:

@@ -30,6 +30,7 @@ from speculative_tts.models.decoder.loading import read_tensors
 from speculative_tts.models.decoder.matrix import Matrix, matrix, packed
 from speculative_tts.models.decoder.packed import pack, require_plain, unpack
 from speculative_tts.models.heads import require_target, target_hash
+from speculative_tts.models.slots import Slots
 from speculative_tts.native import recurrent
 from speculative_tts.native.library import library
 from speculative_tts.records import write_json
@@ -153,16 +154,18 @@ def names_of(block: int) -> list[str]:
 
 def load_layer(
     folder: Path, *, target: Path, head: Matrix, dtype: torch.dtype, device: torch.device,
-    codes: int | None = None,
+    codes: int | None = None, slots: Slots | None = None,
 ) -> RecurrentLayer:  # fmt: skip
     """Build it with its target's head, cut to the `codes` most frequent ids if given.
+
+    Of codes in frames as many for each of their slots, and the ids that end the speech.
 
     ValueError for a layer of another target, and where there is none.
     """
     tensors = layer_of(folder, target)
     stored = head.fed if dtype is torch.int8 else dtype  # what there is where 8 bits are not
     moved = tensors.to(device, stored)
-    few = None if codes is None else _most_frequent(folder, tensors, codes).to(device)
+    few = None if codes is None else _most_frequent(folder, tensors, codes, slots).to(device)
     return RecurrentLayer(moved, head, dtype, few)
 
 
@@ -174,7 +177,7 @@ def layer_of(folder: Path, target: Path) -> LayerTensors:
     return tensors
 
 
-def _most_frequent(folder: Path, tensors: LayerTensors, codes: int) -> Tensor:
+def _most_frequent(folder: Path, tensors: LayerTensors, codes: int, slots: Slots | None) -> Tensor:
     """Return the `codes` most frequent ids, in ascending order."""
     if tensors.frequent is None:
         raise ValueError(
@@ -186,7 +189,16 @@ def _most_frequent(folder: Path, tensors: LayerTensors, codes: int) -> Tensor:
             f"drafter.codes {codes} is above the {len(tensors.frequent)} ids of {folder}; "
             "leave it out for all"
         )
-    return tensors.frequent[:codes].long().sort().values
+    ids = tensors.frequent.long()
+    if slots is None:
+        return ids[:codes].sort().values
+    share = codes // len(slots.sizes)
+    if not share:
+        raise ValueError(
+            f"drafter.codes {codes} is below the {len(slots.sizes)} slots of a frame; raise it"
+        )
+    own = [ids[(ids >= one.start) & (ids < one.stop)][:share] for one in slots.ranges]
+    return torch.cat([*own, ids[ids >= slots.ends[-1]]]).sort().values
 
 
 def read_layer(folder: Path) -> tuple[LayerTensors, dict[str, Any]]:

@@ -70,6 +70,16 @@ class Layout(Protocol):
         ...
 
 
+def follows_voice(layout: Layout) -> bool:
+    """Return True if prompts of this layout have a place for a recording's words and codes."""
+    return getattr(layout, "follows_voice", True)
+
+
+def speaks_alone(layout: Layout) -> bool:
+    """Return True if a prompt of this layout may be without a recording."""
+    return getattr(layout, "speaks_alone", False)
+
+
 class Model(Protocol):
     """The part of a speech LM that decoding loops need; stubs have it too."""
 

@@ -30,7 +30,7 @@ def select(kernels: Kernels) -> None:
     global _choice  # noqa: PLW0603 - as torch.set_num_threads
     if kernels is Kernels.native:
         try:
-            _loaded()
+            loaded()
         except CannotCompileError as error:
             raise ValueError(
                 f"runtime.kernels=native: {error}; or use runtime.kernels=torch"
@@ -48,9 +48,9 @@ def library() -> ctypes.CDLL | None:
     if _choice is Kernels.torch:
         return None
     try:
-        return _loaded()[1]
+        return loaded()[1]
     except CannotCompileError as error:
-        _warn(str(error))
+        warn_once(str(error))
         return None
 
 
@@ -59,7 +59,7 @@ def kernel_name() -> str:
 
     Not whether it has instructions for bfloat16 and 8 bits too, which change no bit.
     """
-    return TORCH if library() is None else f"native-{_loaded()[0].removesuffix(BFLOAT16)}"
+    return TORCH if library() is None else f"native-{loaded()[0].removesuffix(BFLOAT16)}"
 
 
 def kernel_label(runtime: RuntimeConfig) -> str:
@@ -92,28 +92,29 @@ def instructions() -> str:
 def load(name: str) -> ctypes.CDLL:
     """Load the library of one instruction set; raise CannotCompileError if it cannot be made."""
     for path in Path(__file__).parent.glob(PATTERN.format(name)):
-        found = _opened(path)
+        found = open_library(path)
         if found is not None:
             return found
-    found = _opened(compiling.cached(name))
+    found = open_library(compiling.cached(name))
     if found is None:
         raise CannotCompileError(f"what was compiled in {flags.FOLDER} is not of its sources")
     return found
 
 
 @functools.cache
-def _loaded() -> tuple[str, ctypes.CDLL]:
+def loaded() -> tuple[str, ctypes.CDLL]:
+    """Load the best instruction set's library, once a process. Raises CannotCompileError."""
     name = instructions()
     return name, load(name)
 
 
 @functools.cache
-def _warn(reason: str) -> None:
+def warn_once(reason: str) -> None:
     """Warn once a process."""
     logger.warning("runtime.kernels=auto computes with torch, several times slower: %s", reason)
 
 
-def _opened(path: Path) -> ctypes.CDLL | None:
+def open_library(path: Path) -> ctypes.CDLL | None:
     """Open a library and set its functions' types; return None for one of another source."""
     try:
         found = ctypes.CDLL(str(path))

@@ -53,6 +53,11 @@ struct Sampling {
   float often;     // occurrences in the window from which an id is drawn again
   int32_t again_without;   // drawn again from all ids but itself; or from all, bars applied behind
   int32_t end_when_likeliest;
+  int32_t slots;         // positions of a frame, each with ids of its own; 0: any id anywhere
+  int32_t end_in_frame;  // ids after all codes may stand at any position, else only at a first one
+  float penalty;         // of ids in the prompt or before; 0 or 1: none
+  int32_t unused;
+  const int64_t* slot_ends;  // [slots]: the first id after the range of each; see models/slots.py
 };
 struct Rows {  // `batch` rows of `fresh` laws each
   const float* logits;       // [batch, fresh, vocab]
@@ -61,6 +66,7 @@ struct Rows {  // `batch` rows of `fresh` laws each
   const uint8_t* barred;     // [vocab]
   const uint8_t* stops;      // [vocab]
   const int64_t* history;    // [batch, capacity]: tokens so far
+  const uint8_t* prompted;   // [batch, vocab]: ids in the prompt
   int64_t capacity, batch, fresh, vocab;
 };
 struct Reader {  // a model that is fed ids

@@ -26,6 +26,9 @@ class Sampler {
     const bool early = position < rows.minimum[b];
     const bool bar_first = !s.window || s.again_without || s.temperature == 0;
     logits.assign(given, given + n);
+    if (s.penalty > 0 && s.penalty != 1)
+      penalise(rows.prompted + b * n, rows.history + b * rows.capacity, position);
+    if (s.slots) keep_slot(position % s.slots);
     if (early && bar_first)
       for (long i = 0; i < n; i++)
         if (rows.barred[i]) logits[i] = NONE;
@@ -43,10 +46,29 @@ class Sampler {
   }
 
  private:
+  // Makes ids less likely that are in the prompt or before (decoding/sampling/penalty.py).
+  void penalise(const uint8_t* prompted, const int64_t* history, int64_t position) {
+    seen.assign(prompted, prompted + n);
+    for (int64_t p = 0; p < position; p++)
+      if (history[p] < n) seen[history[p]] = 1;
+    for (long i = 0; i < n; i++)
+      if (seen[i]) logits[i] = logits[i] < 0 ? logits[i] * s.penalty : logits[i] / s.penalty;
+  }
+
+  // Bars the ids that this position of a frame cannot hold (`Slots.barred`).
+  void keep_slot(int64_t slot) {
+    const auto first = logits.begin();
+    const long begin = slot ? s.slot_ends[slot - 1] : 0, codes = s.slot_ends[s.slots - 1];
+    std::fill(first, first + begin, NONE);
+    std::fill(first + s.slot_ends[slot], first + codes, NONE);
+    if (slot && !s.end_in_frame) std::fill(first + codes, logits.end(), NONE);
+  }
+
   const Sampling& s;
   const Rows& rows;
   const long n;
   std::vector<float> logits, kept;
+  std::vector<uint8_t> seen;
   Best best;
 
   int most() const { return s.top_k && s.top_k < n ? s.top_k : (int)n; }
@@ -58,7 +80,8 @@ class Sampler {
       for (long i = 0; i < n; i++) out[i] /= sum;
       return;
     }
-    best.find(logits.data(), n, most());
+    const long possible = std::count_if(logits.begin(), logits.end(), [](float x) { return x > NONE; });
+    best.find(logits.data(), n, (int)std::min<long>(most(), possible));
     kept.assign(best.value.begin(), best.value.begin() + best.count);
     const float sum = (float)exponentials(kept.data(), best.count, logits[top], s.temperature);
     for (float& p : kept) p /= sum;

@@ -1,6 +1,7 @@
 """Distributions and draws of `sample.cpp`, for logits on a CPU."""
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -22,7 +23,21 @@ class Sampling(ctypes.Structure):
         ("often", ctypes.c_float),
         ("again_without", ctypes.c_int32),
         ("end_when_likeliest", ctypes.c_int32),
+        ("slots", ctypes.c_int32),
+        ("end_in_frame", ctypes.c_int32),
+        ("penalty", ctypes.c_float),
+        ("unused", ctypes.c_int32),
+        ("slot_ends", ctypes.c_void_p),
     )
+
+    def set_slots(self, ends: Sequence[int], *, end_in_frame: bool) -> None:
+        """Set the first id after the range of each position of a frame."""
+        self.kept = torch.tensor(ends)  # the structure points into it
+        self.slots, self.end_in_frame, self.slot_ends = (
+            len(ends),
+            end_in_frame,
+            self.kept.data_ptr(),
+        )
 
 
 class Rows(ctypes.Structure):
@@ -31,7 +46,7 @@ class Rows(ctypes.Structure):
     _fields_ = (
         *(
             (name, ctypes.c_void_p)
-            for name in ("logits", "positions", "minimum", "barred", "stops", "history")
+            for name in ("logits", "positions", "minimum", "barred", "stops", "history", "prompted")
         ),
         *((name, ctypes.c_int64) for name in ("capacity", "batch", "fresh", "vocab")),
     )
@@ -46,6 +61,7 @@ class Places:
     minimum: Tensor  # int64 [batch]
     stops: Tensor  # bool [vocab]
     barred: Tensor  # bool [vocab]: impossible before the minimum
+    prompted: Tensor  # bool [batch, vocab]: ids in the prompt
 
 
 def runs(tensor: Tensor) -> bool:
@@ -64,6 +80,7 @@ def laws(sampling: Sampling, logits: Tensor, places: Places) -> Tensor:
         places.barred,
         places.stops,
         places.history.contiguous(),
+        places.prompted.contiguous(),
     ]
     rows = Rows(*(tensor.data_ptr() for tensor in kept), places.history.shape[1], *logits.shape)
     native.sst_laws(ctypes.byref(sampling), ctypes.byref(rows), out.data_ptr())

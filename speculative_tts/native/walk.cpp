@@ -81,7 +81,8 @@ class Verifier {
   int64_t operator()(const Rows& rows, long b, int64_t drafted, const float* draft) {
     one = rows, row = b;
     one.batch = one.fresh = 1;
-    one.minimum += b, one.history += b * rows.capacity, one.logits += b * rows.fresh * vocab;
+    one.minimum += b, one.history += b * rows.capacity, one.prompted += b * vocab;
+    one.logits += b * rows.fresh * vocab;
     tokens = t.tokens + b * rows.capacity, begin = t.count[b];
     uniforms = uniforms_at(t, rows, b, begin);
     const bool block = rounds.rule->block;

@@ -85,7 +85,7 @@ class Batch:
         assert self.tokens.is_contiguous()
         assert self.uniforms.is_contiguous()
         p, vocab = self.places, len(self.ends) - 1
-        kept = (p.minimum, p.barred, p.stops, p.history)
+        kept = (p.minimum, p.barred, p.stops, p.history, p.prompted)
         rows = Rows(None, None, *(x.data_ptr() for x in kept), *self.tokens.shape[::-1], 1, vocab)
         states = (x.data_ptr() for x in (self.count, self.limit, self.done, self.ends))
         drawn = self.uniforms.data_ptr(), self.again.data_ptr() if self.again.numel() else None

@@ -7,7 +7,7 @@ from speculative_tts.assets import configuration, configurations
 from speculative_tts.evaluation.judge import Judge
 from speculative_tts.evaluation.registry import ENCODERS, JUDGES, RECOGNISERS
 from speculative_tts.evaluation.sources import Source
-from speculative_tts.preflight.table import Finding
+from speculative_tts.preflight.table import CheckedItem
 from speculative_tts.schema.evaluate import CheckConfig, EvalConfig, JudgesConfig
 
 Making = Callable[[Source, EvalConfig], Judge]
@@ -21,7 +21,7 @@ def presets_of(asked: CheckConfig) -> list[str]:
     return [paper.name for paper in asked.only] if asked.preset is None else [asked.preset]
 
 
-def judges(models: str, only: Sequence[str] = ()) -> list[Finding]:
+def judges(models: str, only: Sequence[str] = ()) -> list[CheckedItem]:
     """Check every judge, or those of some presets, with models in the folder `models`.
 
     A folder with other contents counts as missing.
@@ -55,11 +55,11 @@ def _presets() -> dict[str, set[str]]:
     }
 
 
-def _finding(judge: Judge, preset: str) -> Finding:
+def _finding(judge: Judge, preset: str) -> CheckedItem:
     why = judge.missing()
     if why is None:
-        return Finding(judge.id, f"judges={preset}", here=True, state="runs here")
+        return CheckedItem(judge.id, f"judges={preset}", here=True, state="runs here")
     reason, _, remedy = why.partition("; ")
     state = "no package" if "pip install" in remedy else "no model"
     assert remedy, reason
-    return Finding(judge.id, f"judges={preset}", here=False, state=state, remedy=remedy)
+    return CheckedItem(judge.id, f"judges={preset}", here=False, state=state, remedy=remedy)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from speculative_tts.preflight.judges import judges, presets_of
 from speculative_tts.preflight.needs import Requirement, needs
-from speculative_tts.preflight.table import Finding
+from speculative_tts.preflight.table import CheckedItem
 from speculative_tts.schema.common import Device
 from speculative_tts.schema.evaluate import CheckConfig, Paper
 
@@ -20,7 +20,7 @@ GPU_GIB = {  # weights in bfloat16 with draft, caches and codec
 }
 
 
-def paper(asked: CheckConfig) -> list[Finding]:
+def paper(asked: CheckConfig) -> list[CheckedItem]:
     """Check everything that the papers' experiments need, in the order in which to get it.
 
     Judges are left out without `scoring`: runs are scored elsewhere.
@@ -43,15 +43,15 @@ def paper(asked: CheckConfig) -> list[Finding]:
     return [*found, *_disks(absent, Path(models), {Path(): RUNS_GIB}), _gpu(chosen)]
 
 
-def _finding(need: Requirement, needed_by: str, lacking: str | None) -> Finding:
+def _finding(need: Requirement, needed_by: str, lacking: str | None) -> CheckedItem:
     if lacking is None:
-        return Finding(need.item, needed_by, here=True, state="here")
-    return Finding(need.item, needed_by, here=False, state=lacking, remedy=need.command)
+        return CheckedItem(need.item, needed_by, here=True, state="here")
+    return CheckedItem(need.item, needed_by, here=False, state=lacking, remedy=need.command)
 
 
 def _disks(
     absent: Sequence[Requirement], models: Path, runs: Mapping[Path, float]
-) -> list[Finding]:
+) -> list[CheckedItem]:
     """Check the disks of `models` and of the runs for the room in GiB that is still needed."""
     wanted = defaultdict[Path, float](float, runs)
     for need in absent:
@@ -71,23 +71,23 @@ def _existing(place: Path) -> Path:
     return next(path for path in (place, *place.absolute().parents) if path.exists())
 
 
-def _disk(place: Path, name: str, needed: float) -> Finding:
+def _disk(place: Path, name: str, needed: float) -> CheckedItem:
     free = shutil.disk_usage(place).free / GIB
     here = free >= needed
     remedy = "" if here else f"make room, or start on a disk with {needed:.0f} GiB free"
     state = f"{free:.0f} of {needed:.0f} GiB"
-    return Finding(f"free disk ({name})", "all", here=here, state=state, remedy=remedy)
+    return CheckedItem(f"free disk ({name})", "all", here=here, state=state, remedy=remedy)
 
 
-def _gpu(chosen: Sequence[Paper]) -> Finding:
+def _gpu(chosen: Sequence[Paper]) -> CheckedItem:
     import torch
 
     needed = max(GPU_GIB[one] for one in chosen)
     if not torch.cuda.is_available():
         remedy = f"run on a machine with a GPU of {needed} GiB"
-        return Finding("GPU memory", "all", here=False, state="no GPU", remedy=remedy)
+        return CheckedItem("GPU memory", "all", here=False, state="no GPU", remedy=remedy)
     memory = torch.cuda.get_device_properties(0).total_memory / GIB
     smaller = " (LLaSA-8B does not fit: target=llasa_3b draft=llasa_1b)" if needed > 8 else ""
     remedy = "" if memory >= needed else f"run on a GPU of {needed} GiB{smaller}"
     state = f"{memory:.0f} of {needed} GiB"
-    return Finding("GPU memory", "all", here=memory >= needed, state=state, remedy=remedy)
+    return CheckedItem("GPU memory", "all", here=memory >= needed, state=state, remedy=remedy)

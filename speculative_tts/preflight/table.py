@@ -7,7 +7,7 @@ HEAD = ("item", "for", "state", "get it with")
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckedItem:
     """One needed thing, who needs it, and the command that gets it if it is missing."""
 
     item: str
@@ -17,7 +17,7 @@ class Finding:
     remedy: str = ""
 
 
-def lines(findings: Sequence[Finding]) -> list[str]:
+def lines(findings: Sequence[CheckedItem]) -> list[str]:
     """Format a finding per line, aligned; the remedy comes last because it is long."""
     rows = [HEAD, *((f.item, f.needed_by, f.state, f.remedy) for f in findings)]
     widths = [max(len(row[i]) for row in rows) for i in range(3)]
@@ -26,6 +26,6 @@ def lines(findings: Sequence[Finding]) -> list[str]:
     ]
 
 
-def missing(findings: Sequence[Finding]) -> list[Finding]:
+def missing(findings: Sequence[CheckedItem]) -> list[CheckedItem]:
     """Return the findings that are missing here."""
     return [finding for finding in findings if not finding.here]

@@ -1,4 +1,4 @@
-"""What a reader must know to read a table: said by its quantities, its judges and its runs."""
+"""Write what a reader must know to read a table: about its quantities, its judges and its runs."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
@@ -33,7 +33,7 @@ SEED_TESTS = (
 
 
 def judge_name(name: str, results: Iterable[Result]) -> str:
-    """Who measured a quantity, for a heading; several names where runs differ, empty for nobody."""
+    """Name the judge of a quantity, for a heading: several where runs differ, empty for nobody."""
     shown = quantity(name)
     ids = [one.judge(shown.judge) for one in results] if shown.judge else []
     return " / ".join(dict.fromkeys(shown.judges.get(one, one) for one in ids if one))
@@ -45,7 +45,7 @@ def around(
     caption: Sequence[str],
     notes: Sequence[str],
 ) -> dict[str, Any]:
-    """What is printed around a table or figure (`tables.Printed`)."""
+    """Return what is printed around a table or figure, as fields of `tables.Printed`."""
     return {
         "name": definition.name,
         "title": definition.title,
@@ -58,7 +58,7 @@ def around(
 
 
 def caption(columns: Sequence[Column], results: Sequence[Result], spread: str) -> list[str]:
-    """Sentences about utterances, intervals, tests and the quantities shown."""
+    """Return sentences about utterances, intervals, tests and the quantities shown."""
     shown = {column.quantity for column in columns}
     several = len({run.seed for one in results for run in one.runs}) > 1
     return [
@@ -71,7 +71,7 @@ def caption(columns: Sequence[Column], results: Sequence[Result], spread: str) -
 
 
 def definitions(shown: Collection[str], results: Sequence[Result]) -> list[str]:
-    """What the quantities mean, which way is better, and what must be said of their judges."""
+    """Explain the quantities: their meaning, which way is better, remarks on their judges."""
     bases = set(map(whole, shown))
     used = [one for name, one in quantities().items() if name in bases]
     remarks = [
@@ -82,7 +82,7 @@ def definitions(shown: Collection[str], results: Sequence[Result]) -> list[str]:
 
 
 def _directions(shown: Collection[str]) -> str:
-    """Which figures are better the lower, and which the higher."""
+    """Name the figures that are better the lower, and those that are better the higher."""
     known = [(one.better, one.heading) for name, one in quantities().items() if name in shown]
     lists = {way: ", ".join(text for better, text in known if better is way) for way in Better}
     texts = [f"{way.value} {names}" for way, names in lists.items() if names]
@@ -90,7 +90,7 @@ def _directions(shown: Collection[str]) -> str:
 
 
 def few(results: Sequence[Result]) -> str:
-    """What stands above a table of too few utterances; empty where there are enough."""
+    """Return the warning above a table of too few utterances; empty where there are enough."""
     counts = [count for one in results if (count := _count(one))]
     if not counts or max(counts) >= LEAST:
         return ""
@@ -102,12 +102,12 @@ def few(results: Sequence[Result]) -> str:
 
 
 def _count(one: Result) -> int:
-    """Utterances of a system: those whose words were heard, else those that were scored."""
+    """Count a system's utterances: those whose words were heard, else those that were scored."""
     return int(one.measure("wer").n or one.runs[0].summary.get("n") or 0)
 
 
 def _utterances(shown: Collection[str], results: Sequence[Result]) -> list[str]:
-    """How many utterances; those of a judge that heard fewer are named."""
+    """Say how many utterances there were, and which judges heard fewer."""
     counts = _range(map(_count, results))
     if not counts:
         return []
@@ -129,7 +129,7 @@ def _utterances(shown: Collection[str], results: Sequence[Result]) -> list[str]:
 
 
 def _words(one: Result) -> int:
-    """Words that a system's WER rests on, of one seed."""
+    """Count the words that a system's WER rests on, of one seed."""
     return sum(row.get("words") or 0 for row in one.runs[0].rows(SCORES).values())
 
 
@@ -139,7 +139,7 @@ def _range(counts: Iterable[Any]) -> str:
 
 
 def intervals(shown: Collection[str], results: Sequence[Result]) -> str:
-    """What was drawn for the intervals of these quantities, and what they do not say."""
+    """Say what was drawn for the intervals of these quantities, and what they do not cover."""
     settings = results[0].runs[0].summary.get("bootstrap", {}) if results else {}
     unit = "speakers" if settings.get("unit") == "speaker" else "utterances"
     text = f"95 % bootstrap intervals over {unit}"

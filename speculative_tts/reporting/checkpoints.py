@@ -1,4 +1,4 @@
-"""How the drafts and heads behind some runs were made, as they say, beside a paper's way."""
+"""Describe the drafts and heads behind some runs by what they record, beside a paper's way."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ Facts = Mapping[str, Any]
 
 
 def draft_notes(runs: Sequence[Run], policy: DraftPolicy | None) -> list[str]:
-    """A line for every draft of these runs; `policy` is the paper's, without one there is no line.
+    """Return a line for every draft of these runs, beside the paper's `policy` (without one: none).
 
     Nothing is said of a draft that is gone, has changed since, or is not ours; a file of ours that
     cannot be read is named.
@@ -45,7 +45,7 @@ def draft_notes(runs: Sequence[Run], policy: DraftPolicy | None) -> list[str]:
 
 
 def heads_notes(runs: Sequence[Run], policy: HeadsPolicy | None) -> list[str]:
-    """The same of multi-token heads, and how many layers of codes their target has."""
+    """Return a line for all multi-token heads, with their target's number of layers of codes."""
     using = [run for run in runs if policy and run.config.get("system") == "multi_token"]
     layers = {str(run.config.get("heads.path")): _layers(run) for run in using}
 
@@ -71,7 +71,7 @@ def _lines(
     recorded: Callable[[Run], str | None],
     line: Callable[[str, Facts], str],
 ) -> Iterator[str]:
-    """A line for each folder that runs name and that is still what they used."""
+    """Yield a line for each folder that runs name and that is still what they used."""
     for path, run in {str(run.config.get(key)): run for run in runs}.items():
         folder = resolve(path)
         if not (folder / file).is_file() or recorded(run) not in (None, content_hash(folder)):
@@ -84,26 +84,26 @@ def _lines(
 
 
 def _weights(run: Run) -> str | None:
-    """Hash of a run's draft."""
+    """Return the hash of a run's draft."""
     weights = run.provenance.get("weights")
     return weights.get("draft") if isinstance(weights, Mapping) else None
 
 
 def _heads_of(run: Run) -> str | None:
-    """Hash of a run's heads."""
+    """Return the hash of a run's heads."""
     facts = run.provenance.get("multi_token")
     return facts.get("heads") if isinstance(facts, Mapping) else None
 
 
 def _layers(run: Run) -> int | None:
-    """Layers of codes of a run's target, where its folder says so."""
+    """Return the layers of codes of a run's target, where its folder says so."""
     file = resolve(str(run.config.get("target.path"))) / "config.json"
     found = read_json(file).get("quantizers") if file.is_file() else None
     return found if isinstance(found, int) else None
 
 
 def _trained(settings: Facts, layers: int) -> str:
-    """What was trained: `all of them and the head are trained`."""
+    """Say what was trained: `all of them and the head are trained`."""
     count = settings["train_layers"]
     parts = ["all of them" if count >= layers else f"the first {count}"]
     parts += ["the head"] if settings.get("train_head") else []
@@ -112,6 +112,6 @@ def _trained(settings: Facts, layers: int) -> str:
 
 
 def _alone(settings: Facts) -> str:
-    """How heads were put on a finished target."""
+    """Say how heads were put on a finished target."""
     trunk = "trained too" if settings["train_trunk"] else "frozen"
     return f"on a finished target, its trunk {trunk}, {settings['steps']} steps"

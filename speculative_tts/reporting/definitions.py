@@ -39,7 +39,7 @@ class Row:
 
 
 def _needs(rows: Mapping[str, Row]) -> dict[str, Need]:
-    """The runs of some systems."""
+    """Return the runs that some systems need."""
     return {key: Need(row.label, row.where, nearest=row.nearest) for key, row in rows.items()}
 
 
@@ -91,11 +91,11 @@ class TableDefinition:
     heard: bool = False  # of a listening test: not written before there was one
 
     def needs(self) -> dict[str, Need]:
-        """The runs of its rows."""
+        """Return the runs that the rows need."""
         return _needs(self.rows)
 
     def shown(self) -> Iterator[tuple[str, str]]:
-        """Each row, and one after the other what its cells show or compare."""
+        """Yield each row with every quantity that its cells show or compare."""
         for panel in self.panels:
             for column in panel.columns:
                 beside = {column.against, column.over} - {None}
@@ -115,16 +115,16 @@ class SpeakerTable:
     notes: Sequence[str] = ()
 
     def needs(self) -> dict[str, Need]:
-        """The runs of its systems."""
+        """Return the runs that the systems need."""
         return _needs(self.rows)
 
     def shown(self) -> Iterator[tuple[str, str]]:
-        """Systems with their quantities."""
+        """Yield systems with their quantities."""
         yield from self.columns
 
 
 class ClaimKind(Enum):
-    """What a claim is evidence for."""
+    """The kind of evidence that a claim is."""
 
     control = "Laws and controls: must hold, and say nothing for a paper"
     effect = "Effects of a method: may go either way"
@@ -133,7 +133,7 @@ class ClaimKind(Enum):
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says, as where the 95 % interval of a figure of ours must lie.
+    """A paper's statement, as bounds between which the 95 % interval of a figure of ours must lie.
 
     The figure is a quantity of the system `of`, with `minus` its paired difference to that system,
     with `over` its ratio to that system's (whose own spread is not in the interval). It must lie
@@ -180,11 +180,11 @@ class ClaimTable:
         return {key: row for rows in self.systems.values() for key, row in rows.items()}
 
     def needs(self) -> dict[str, Need]:
-        """The runs of its systems."""
+        """Return the runs that the systems need."""
         return _needs(self.rows)
 
     def shown(self) -> Iterator[tuple[str, str]]:
-        """Systems with the quantities that are claimed of them."""
+        """Yield systems with the quantities that are claimed of them."""
         for claim in self.claims:
             yield from ((key, claim.quantity) for key in claim.systems)
 
@@ -208,7 +208,7 @@ class Curve:
     joined: bool = True
 
     def points(self) -> dict[str, Need]:
-        """The run of every point."""
+        """Return the run that every point needs."""
         return {
             f"{self.label} {self.key}={value}": Need(
                 f"{self.label}, {self.key}={value}",
@@ -266,7 +266,7 @@ class FigureDefinition:
     columns: int = 3  # plots a row
 
     def needs(self) -> dict[str, Need]:
-        """The runs of its points; those of levels may be absent."""
+        """Return the runs that the points need; those of levels may be absent."""
         found: dict[str, Need] = {}
         for axes in self.axes:
             for curve in axes.curves:
@@ -276,7 +276,7 @@ class FigureDefinition:
         return found
 
     def shown(self) -> Iterator[tuple[str, str]]:
-        """Points and levels with what they lie at."""
+        """Yield points and levels with the quantities of their axes."""
         for axes in self.axes:
             at = {key: curve.y or axes.y for curve in axes.curves for key in curve.points()}
             at |= {level.label: axes.y for level in axes.levels}

@@ -1,4 +1,4 @@
-"""What the page lets one hear and read: every utterance's words, and the audio of a few."""
+"""Gather what the page plays and shows: every utterance's words, and the audio of a few."""
 
 import base64
 import io
@@ -82,7 +82,7 @@ class _System:
 
 
 def heard(systems: Mapping[str, Run], better: str, worse: str) -> Heard:
-    """Every utterance that all systems made.
+    """Return every utterance that all systems made, some of them with audio.
 
     Heard are some, and the one on which `worse` loses most to `better`; `systems` maps row labels
     to runs. Utterances whose audio is gone or empty are not shown.
@@ -120,7 +120,7 @@ def _utterance(key: str, why: str, systems: Sequence[_System]) -> HeardUtterance
 
 
 def strip(record: Mapping[str, Any]) -> str:
-    """What each token of a record is, see `Clip`; empty where rounds were not written down."""
+    """Return a letter for each token of a record, see `Clip`; empty without rounds."""
     if record.get("unverified"):
         return "u" * int(record["unverified"])
     rounds = (record.get("split") or {}).get("per_round")
@@ -136,7 +136,7 @@ def strip(record: Mapping[str, Any]) -> str:
 
 
 def encode(path: Path) -> str:
-    """An audio file as an MP3 data URI (MP3 for its size; the file itself stays as it is)."""
+    """Return an audio file as an MP3 data URI (MP3 for its size; the file stays as it is)."""
     import soundfile
 
     wave, rate = soundfile.read(path, dtype="float32")
@@ -146,7 +146,7 @@ def encode(path: Path) -> str:
 
 
 def align(text: str, said: str) -> list[tuple[str, str]]:
-    """The words heard, marked by how they differ from the text; missing ones are in their place."""
+    """Return the words heard, marked by how they differ from the text; missing ones too."""
     import jiwer
 
     if not text.split():

@@ -1,4 +1,4 @@
-"""What the files of configs/experiment say: the runs that a report shows, at either scale.
+"""Read configs/experiment, whose files say which runs a report shows, at either scale.
 
 A paper's experiment `ssd/table3` has a twin at the paper's own scale, `ssd/paper_table3`. Tables
 and figures take their rows and points from the grids of one of them, so that no number stands in
@@ -25,7 +25,7 @@ class Experiment:
     grid: Mapping[str, Sequence[Any]]
 
     def values(self, key: str) -> Sequence[Any]:
-        """The values of a key: swept, or the one that is set."""
+        """Return the values of a key: swept, or the one that is set."""
         return self.grid[key] if key in self.grid else (self.settings[key],)
 
     def numbers(self, key: str) -> list[float]:
@@ -50,16 +50,16 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Scale:
-    """Whose size: the shipped tiny system's or the papers' own."""
+    """The size of an experiment: the shipped tiny system's or the papers' own."""
 
     prefix: str = ""
 
     def experiment(self, paper: str, name: str) -> Experiment:
-        """A paper's experiment at this scale."""
+        """Return a paper's experiment at this scale."""
         return read(f"{paper}/{self.prefix}{name}")
 
     def has(self, paper: str, name: str) -> bool:
-        """Does the paper have this experiment at this scale?"""
+        """Return True if the paper has this experiment at this scale."""
         return f"{self.prefix}{name}" in configurations(f"experiment/{paper}")
 
 
@@ -67,7 +67,7 @@ TINY, PAPERS_OWN = Scale(), Scale(PAPER)
 
 
 def scale_of(paper: str, runs: Iterable[Run]) -> Scale:
-    """The scale of most of these runs: is theirs the target of one of the paper's experiments?"""
+    """Return the scale of most of these runs, by whether theirs is a target of the paper's own."""
     names = [f"{paper}/{name}" for name in configurations(f"experiment/{paper}")]
     own = {read(name).target for name in names if f"/{PAPER}" in name}
     votes = [run.config.get("target.name") in own for run in runs]
@@ -75,19 +75,19 @@ def scale_of(paper: str, runs: Iterable[Run]) -> Scale:
 
 
 def read(name: str) -> Experiment:
-    """An experiment that ships, by its name below configs/experiment."""
+    """Read an experiment that ships, by its name below configs/experiment."""
     raw = configuration(f"experiment/{name}")
     grid = raw.pop("hydra", {}).get("sweeper", {}).get("params", {})
     return Experiment(name, _settings(raw), {key: values(key, text) for key, text in grid.items()})
 
 
 def method(name: str) -> dict[str, Any]:
-    """What `method=<name>` sets."""
+    """Return what `method=<name>` sets."""
     return _settings(configuration(f"method/{name}"))
 
 
 def _settings(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """The file's own settings, and those of the files that it chooses, flat."""
+    """Return the file's own settings, and those of the files that it chooses, flat."""
     chosen: dict[str, Any] = {}
     for one in raw.get("defaults", []):
         for key, choice in one.items():
@@ -97,12 +97,12 @@ def _settings(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _own(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """What a file itself sets."""
+    """Return what a file itself sets."""
     return {key: value for key, value in raw.items() if key != "defaults"}
 
 
 def values(key: str, text: Any) -> tuple[Any, ...]:
-    """What Hydra's sweeper would take for `key=text`: a list of choices, a range, or one value."""
+    """Parse `key=text` as Hydra's sweeper does: a list of choices, a range, or one value."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.core.override_parser.types import Transformer
 

@@ -113,7 +113,7 @@ def _draw_plot(axes: Axes, plot: Plot) -> None:
 
 
 def _frame(axes: Axes, plot: Plot) -> None:
-    """Room around the points; from 0 where that costs little room or the numbers are shares."""
+    """Leave room around the points; begin at 0 where that costs little room."""
     values = _shown(plot)
     if not values:
         axes.text(0.5, 0.5, "no runs yet", transform=axes.transAxes, ha="center", color=PAPER)
@@ -125,7 +125,7 @@ def _frame(axes: Axes, plot: Plot) -> None:
 
 
 def _shown(plot: Plot) -> list[float]:
-    """What must be inside: all of ours, and of the papers' what lies near."""
+    """Return the values that the axes must include: all of ours, and the papers' that lie near."""
     papers, ours = (
         [
             value
@@ -144,7 +144,7 @@ def _shown(plot: Plot) -> list[float]:
 
 
 def _wrapped(label: str, longest: int = 26) -> str:
-    """A long label on two lines, what stands in brackets on the second."""
+    """Break a long label before its brackets."""
     return label if len(label) <= longest else label.replace(" (", "\n(", 1)
 
 
@@ -176,7 +176,7 @@ def _draw_scatter(axes: Axes, series: Series, _plot: Plot) -> None:
 
 
 def _xy(points: Sequence[Point]) -> tuple[Array, Array]:
-    """Coordinates of points."""
+    """Return the coordinates of points."""
     x, y = np.array([(p.x, p.y.value) for p in points], dtype=float).T
     return x, y
 
@@ -217,7 +217,7 @@ def _draw_published(axes: Axes, series: Series, plot: Plot) -> None:
 
 
 def _with_outside(series: Series, shown: Sequence[float]) -> str:
-    """A paper's label, and at which y its points are if the axes have none of them."""
+    """Return a paper's label, with the y of its points if the axes have none of them."""
     ys = [point.y.value for point in series.points if point.y.value is not None]
     low, high = min(ys), max(ys)
     if any(min(shown) <= y <= max(shown) for y in ys):

@@ -51,7 +51,7 @@ HEADINGS = tuple(
 
 
 class Finding(Enum):
-    """What our runs say of a claim."""
+    """The answer of our runs to a claim."""
 
     shows = "shows"
     unclear = "does not show"
@@ -61,7 +61,7 @@ class Finding(Enum):
 
 
 def verdict(measure: Measure, claim: Claim) -> Finding:
-    """Of a figure in the unit of the claim. Without an interval nothing is said of chance."""
+    """Judge a figure in the unit of the claim; without an interval nothing is said of chance."""
     if measure.value is None:
         return Finding.missing
     if measure.processes is not None and measure.processes < ENOUGH:
@@ -76,7 +76,7 @@ def verdict(measure: Measure, claim: Claim) -> Finding:
 
 
 def fill_claims(definitions: Sequence[ClaimTable], chosen: Mapping[str, Chosen]) -> Table:
-    """One table of all papers' claims, a block a paper."""
+    """Return one table of all papers' claims, with a block for each kind."""
     used = [chosen[one.name] for one in definitions]
     runs = list({run.name: run for one in used for run in one.runs}.values())
     made = [f"{one.title}: {note}" for one in definitions for note in _made(one, chosen[one.name])]
@@ -95,13 +95,13 @@ def fill_claims(definitions: Sequence[ClaimTable], chosen: Mapping[str, Chosen])
 
 
 def _known(runs: Sequence[Run]) -> str:
-    """What was known of the lists of these runs when margins were set."""
+    """Say what was known of the lists of these runs when margins were set."""
     lists = dict.fromkeys(str(run.config.get("data.name")) for run in runs)
     return "".join(f" {KNOWN[name]}" for name in lists if name in KNOWN)
 
 
 def _made(definition: ClaimTable, chosen: Chosen) -> list[str]:
-    """How its draft or heads were made, beside the paper's way."""
+    """Describe how the draft or heads were made, beside the paper's way."""
     drafts = draft_notes(chosen.runs, definition.paper.draft)
     return [*drafts, *heads_notes(chosen.runs, definition.paper.heads)]
 
@@ -170,12 +170,12 @@ def _why(claim: Claim, found: Finding, chosen: Chosen) -> str:
 
 
 def _unmet(claim: Claim, chosen: Chosen) -> bool:
-    """Was a setting of the wanted speed searched, and has no run it?"""
+    """Return True if a setting of the wanted speed was searched and no run has it."""
     return not chosen.selection.unmet.isdisjoint(claim.systems)
 
 
 def figure_of(claim: Claim, chosen: Chosen) -> Measure:
-    """The claim's figure in the unit that tables show; of a difference with its p."""
+    """Return the claim's figure in the unit that tables show; a difference has its p."""
     known = {key: chosen.results[key] for key in claim.systems if key in chosen.results}
     if _unmet(claim, chosen) or len(known) < len(claim.systems):
         return NOTHING
@@ -189,7 +189,7 @@ def figure_of(claim: Claim, chosen: Chosen) -> Measure:
 
 
 def _test(claim: Claim, definition: ClaimTable) -> str:
-    """What was to be shown: `WER % of the draft alone minus the target alone above 5`."""
+    """Write the test: `WER % of the draft alone minus the target alone above 5`."""
     rows = definition.rows
     figure = f"{quantity(claim.quantity).heading} of {rows[claim.of].label}"
     figure += f" minus {rows[claim.minus].label}" if claim.minus else ""

@@ -65,13 +65,13 @@ class Figure(Printed):
 
     @property
     def empty(self) -> bool:
-        """Is there no point of ours?"""
+        """True if no point is ours."""
         kinds = ("curve", "scatter", "mark")
         return not any(s.points for plot in self.plots for s in plot.series if s.kind in kinds)
 
 
 def fill_figure(definition: FigureDefinition, chosen: Chosen) -> Figure:
-    """The figure from the results of its needs."""
+    """Return the figure made of the results of its needs."""
     results = list(chosen.results.values())
     axes = [replace(one, y=measured(one.y, results)) for one in definition.axes]
     definition = replace(definition, axes=axes)
@@ -90,7 +90,7 @@ def fill_figure(definition: FigureDefinition, chosen: Chosen) -> Figure:
 
 
 def _seeds(definition: FigureDefinition, chosen: Chosen) -> list[str]:
-    """Which seeds each curve and level has; one line."""
+    """Name the seeds of each curve and level, in one line."""
     keys = {
         curve.label: list(curve.points()) for axes in definition.axes for curve in axes.curves
     } | {level.label: [level.label] for axes in definition.axes for level in axes.levels}
@@ -107,7 +107,7 @@ def _seeds(definition: FigureDefinition, chosen: Chosen) -> list[str]:
 
 
 def figure_csv(figure: Figure) -> str:
-    """A line a point: plot, series, kind, tag, x, y, low, high, n."""
+    """Return a line for each point: plot, series, kind, tag, x, y, low, high, n."""
     rows = [
         (plot.title, s.label, s.kind, p.tag, *map(exact, _numbers(p)), p.y.n or "")
         for plot in figure.plots

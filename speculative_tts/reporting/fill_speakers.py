@@ -1,4 +1,4 @@
-"""A table with a line a speaker becomes a finished table from the runs at hand.
+"""Fill a table that has a line for each speaker from the runs at hand.
 
 First come all speakers together, then those that were trained on and the others, then each one, the
 best by the first column first. Figures are made of the runs' own scores.
@@ -23,7 +23,7 @@ Figures = Mapping[str, Mapping[str, Result]]  # by system, then group or speaker
 
 
 def fill_speakers(definition: SpeakerTable, chosen: Chosen) -> Table:
-    """The table from the runs of its systems."""
+    """Return the table made of the runs of its systems."""
     figures = {key: _by_speaker(one) for key, one in chosen.results.items()}
     judged = list(chosen.results.values())
     text = caption([Column(name) for _, name in definition.columns], judged, "interval")
@@ -33,7 +33,7 @@ def fill_speakers(definition: SpeakerTable, chosen: Chosen) -> Table:
 
 
 def _by_speaker(whole: Result) -> dict[str, Result]:
-    """A system's results by group and by speaker."""
+    """Return a system's results by group and by speaker."""
     found = by_speaker([run.folder for run in whole.runs], drawn_as(whole.runs[0]))
     return {name: Result(whole.runs, one["metrics"], {}) for name, one in found.items()}
 

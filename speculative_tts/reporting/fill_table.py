@@ -13,7 +13,7 @@ from speculative_tts.reporting.tables import Block, Cell, Heading, Line, Table
 
 
 def fill_table(definition: TableDefinition, chosen: Chosen) -> Table:
-    """The table from the results of its rows."""
+    """Return the table made of the results of its rows."""
     results = list(chosen.results.values())
     fillings = [_Filling(definition, panel, chosen) for panel in definition.panels]
     columns = [column for one in fillings for column in one.columns]
@@ -48,7 +48,7 @@ class _Filling:
         self.differences = self._differences()
 
     def _differences(self) -> dict[tuple[str, str, str], Measure]:
-        """By (baseline, system, metric); one call a baseline, so that p is corrected for all."""
+        """Compare by (baseline, system, metric), once a baseline: p is corrected for all."""
         metrics: dict[str, list[str]] = {}
         for column in self.columns:
             if column.against is not None:
@@ -62,7 +62,7 @@ class _Filling:
         }
 
     def block(self) -> Block:
-        """Headings and lines."""
+        """Return the panel with headings and lines."""
         rows = self.definition.rows
         headings = [heading for column in self.columns for heading in self._headings(column)]
         lines = [
@@ -84,7 +84,7 @@ class _Filling:
         return f" ({found})" if found else ""
 
     def _headings(self, column: Column) -> Iterable[Heading]:
-        """Of our figure, and of the paper's beside it."""
+        """Yield the heading of our figure, and of the paper's beside it."""
         ours, paper = self._heading(column), self.definition.paper
         yield ours
         if column.paper is not None:
@@ -108,7 +108,7 @@ class _Filling:
         return Heading(shown.heading, judge or ("here" if column.paper else ""), column.quantity)
 
     def _cells(self, key: str, column: Column) -> Iterable[Cell]:
-        """Our figure, and the paper's beside it."""
+        """Yield our figure, and the paper's beside it."""
         yield self._cell(key, column)
         if column.paper is not None:
             row = self.definition.rows[key].paper or key
@@ -136,7 +136,7 @@ class _Filling:
 
 
 def _inside(label: str) -> str:
-    """A label within a sentence: `target alone`, but `SSD (β = 0.3)`."""
+    """Write a label within a sentence: `target alone`, but `SSD (β = 0.3)`."""
     return f"{label[:1].lower()}{label[1:]}" if label[1:2].islower() else label
 
 

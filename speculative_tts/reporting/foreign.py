@@ -21,7 +21,7 @@ REPORT = Report(
 
 
 def table(foreign: Sequence[Run]) -> Table:
-    """What was measured of each, a line a system."""
+    """Return a table of what was measured, with a line for each system."""
     results = {run.name: result((run,)) for run in foreign}
     everything = list(results.values())
     shown = [name for name in METRICS if any(_known(one, name) for one in everything)]

@@ -1,4 +1,4 @@
-"""Which runs a table or figure takes.
+"""Choose the runs that a table or figure takes.
 
 It says what it needs as conditions on the configuration (`Need`). What they leave open of a rule is
 as `rule=<name>` sets it. All else that is configured
@@ -40,7 +40,7 @@ MET = 0.03  # a searched figure that is nearer than this, relatively, is met
 
 @dataclass(frozen=True)
 class Nearest:
-    """Of several settings of a rule, the one whose figure is nearest to that of another need."""
+    """The setting of a rule whose figure is nearest to that of another need."""
 
     key: str  # of the other need
     quantity: str
@@ -87,7 +87,7 @@ class SelectedRuns:
 
 
 def matches(config: Where, where: Where) -> bool:
-    """Does a configuration have these values? Of a tuple one; numbers may differ by rounding."""
+    """Return True if a configuration has these values (one of a tuple), rounding aside."""
     return all(key in config and _equal(config[key], value) for key, value in where.items())
 
 
@@ -100,7 +100,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def fits(run: Run, need: Need) -> bool:
-    """Is it a run of the system? Its rule with other settings than the usual is another system."""
+    """Return True for a run of the system; its rule at unusual settings is another system."""
     usual = {} if need.nearest else _usual(need.where.get("rule.name"))
     left = {key: value for key, value in usual.items() if key in run.config}  # since older runs
     return matches(run.config, {**left, **need.where})
@@ -108,7 +108,7 @@ def fits(run: Run, need: Need) -> bool:
 
 @cache
 def _usual(rule: str | None) -> Where:
-    """What `rule=<name>` sets, but for groups, which are named by size or theta."""
+    """Return what `rule=<name>` sets, but for groups, which are named by size or theta."""
     known = kinds(RuleConfig)
     if rule not in known:
         return {}
@@ -119,7 +119,7 @@ def _usual(rule: str | None) -> Where:
 
 
 def context(run: Run, varied: Iterable[str]) -> dict[str, Any]:
-    """What must agree within a table: keys of the configuration that the table does not vary.
+    """Return what must agree within a table: settings that the table does not vary.
 
     A run's configuration has the keys that it reads. Fingerprints of their weights, where
     provenance has them, are part of it.
@@ -138,12 +138,12 @@ def context(run: Run, varied: Iterable[str]) -> dict[str, Any]:
 
 
 def _within(key: str, names: Iterable[str]) -> bool:
-    """Is the key one of these, or inside a group of them?"""
+    """Return True if the key is one of these, or inside a group of them."""
     return any(key == name or key.startswith(f"{name}.") for name in names)
 
 
 def select(found: Found, needs: Mapping[str, Need], experiment: str | None = None) -> SelectedRuns:
-    """The runs of every need, all of one context.
+    """Choose the runs of every need, all of one context.
 
     Of contexts, the one that fills most needs wins, then the one with most utterances, then with
     most runs. Of two runs with the same seed, the newer one is taken.
@@ -177,7 +177,7 @@ def select(found: Found, needs: Mapping[str, Need], experiment: str | None = Non
 
 
 def _distinct(contexts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Contexts without repetitions and without those that are part of another."""
+    """Return contexts without repetitions and without those that are part of another."""
     unique = list({json_text(one, sort_keys=True): one for one in contexts}.values())
     unique.sort(key=lambda one: (-len(one), json_text(one, sort_keys=True)))
     kept: list[dict[str, Any]] = []
@@ -211,7 +211,7 @@ def _fill(
 
 
 def _seeds(runs: Sequence[Run]) -> tuple[Run, ...]:
-    """A run a seed, the last of each."""
+    """Return one run for each seed, the last."""
     seeds = {run.seed: run for run in runs}
     return tuple(seeds[seed] for seed in sorted(seeds))
 
@@ -219,7 +219,7 @@ def _seeds(runs: Sequence[Run]) -> tuple[Run, ...]:
 def _of_common_seeds(
     needs: Mapping[str, Need], filled: Mapping[str, tuple[Run, ...]]
 ) -> dict[str, tuple[Run, ...]]:
-    """The same, points of a curve without the seeds that another of its points lacks."""
+    """Drop from the points of a curve the seeds that another of its points lacks."""
     shared: dict[str | None, set[int]] = {}
     for key, runs in filled.items():
         seeds = {run.seed for run in runs}
@@ -233,7 +233,7 @@ def _of_common_seeds(
 
 
 def _nearest(runs: Sequence[Run], reference: Sequence[Run], quantity: str) -> tuple[Run, ...]:
-    """The setting of the rule that has most of the reference's seeds, then the nearest figure."""
+    """Return the setting with most of the reference's seeds, then with the nearest figure."""
     goal, wanted = figure(reference, quantity), {run.seed for run in reference}
     settings: dict[str, list[Run]] = {}
     for run in runs:
@@ -247,7 +247,7 @@ def _nearest(runs: Sequence[Run], reference: Sequence[Run], quantity: str) -> tu
 
 
 def figure(runs: Sequence[Run], quantity: str) -> float | None:
-    """Mean of a summary's figure over the runs that have it (untimed ones no speed), or None."""
+    """Average a summary's figure over the runs that have it; None where no run has."""
     found = [run.summary.get("metrics", {}).get(quantity, {}).get("value") for run in runs]
     values = [value for value in found if value is not None]
     return sum(values) / len(values) if values else None
@@ -265,7 +265,7 @@ def _worth(filled: Mapping[str, tuple[Run, ...]]) -> tuple[int, int, int]:
 def _searched(
     needs: Mapping[str, Need], filled: Mapping[str, Sequence[Run]]
 ) -> dict[str, tuple[float, float]]:
-    """Of every search for the nearest figure the one found and the one wanted."""
+    """Return for every search for the nearest figure the one found and the one wanted."""
     searched = {}
     for key, need in needs.items():
         if need.nearest is not None and key in filled:

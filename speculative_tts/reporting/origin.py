@@ -1,4 +1,4 @@
-"""Where the numbers of a table come from, in a few lines for people.
+"""Say where the numbers of a table come from, in a few lines for people.
 
 Reads provenance.json as it finds it: whatever an older or foreign run lacks is left out.
 """
@@ -16,7 +16,7 @@ LIBRARIES = ("torch", "pocketsphinx", "resemblyzer", "speechmos")
 
 
 def origin(runs: Sequence[Run]) -> tuple[str, ...]:
-    """Commands, models, runs, code, hardware, seeds, dates and judges behind some runs.
+    """Return lines on commands, models, runs, code, hardware, seeds, dates and judges.
 
     One line each; lines about which nothing is known are left out.
     """
@@ -40,7 +40,7 @@ def origin(runs: Sequence[Run]) -> tuple[str, ...]:
 
 
 def made_by(provenance: Mapping[str, Any]) -> str:
-    """The same of one result that is no run, in one line."""
+    """Return one line on the origin of a result that is no run."""
     texts = (
         _command(provenance.get("argv")),
         _code(provenance),
@@ -52,7 +52,7 @@ def made_by(provenance: Mapping[str, Any]) -> str:
 
 
 def mixed(runs: Sequence[Run]) -> list[str]:
-    """A line when runs that stand beside each other were not made alike; else none.
+    """Return a line when runs that stand side by side were not made alike; else none.
 
     Their times then differ by more than their methods do.
     """
@@ -73,7 +73,7 @@ def _command(argv: Any) -> str:
 
 
 def _models(run: Run) -> list[str]:
-    """Whose tokens a run's are, as its settings name it: which kind of draft, above all."""
+    """Name the models that a run's tokens come from: target, draft or drafter."""
     system, drafter = (run.config.get(key) for key in ("system", "drafter.name"))
     kinds = {
         "target": system not in {"reference", "codec"},
@@ -116,7 +116,7 @@ def _libraries(provenance: Mapping[str, Any]) -> str:
 
 
 def _judges(run: Run) -> list[str]:
-    """Every judge with its settings, and how many utterances it heard at most."""
+    """Return every judge with its settings, and how many utterances it heard at most."""
     limits = _mapping(run.summary.get("limits"))
     return [
         f"{judge.get('id')} {judge.get('version')}{_settings(judge, limits.get(f'{metric}_limit'))}"

@@ -15,7 +15,7 @@ PAPERS = resources.files("speculative_tts.reporting").joinpath("papers")
 
 @dataclass(frozen=True)
 class DraftPolicy:
-    """How a paper makes its draft: in words, how many layers it trains, and for which losses."""
+    """A paper's way to make its draft: in words, the number of trained layers, and the losses."""
 
     text: str
     train_layers: int
@@ -24,7 +24,7 @@ class DraftPolicy:
 
 @dataclass(frozen=True)
 class HeadsPolicy:
-    """How a paper makes its multi-token heads, and how many layers of codes its targets have."""
+    """A paper's way to make its multi-token heads, and its targets' number of layers of codes."""
 
     text: str
     layers: int

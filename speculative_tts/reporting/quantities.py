@@ -45,17 +45,17 @@ MADE = {
 
 
 def whole(name: str) -> str:
-    """Of one position's figure, `acceptance@1` (first drafted token), that of all positions."""
+    """Return the figure over all positions for `acceptance@1` (the first drafted token's)."""
     base, at, _ = name.partition("@")
     return "acceptance_rate" if at and base == "acceptance" else base
 
 
 def quantities() -> dict[str, Quantity]:
-    """All of them by name, in the order of captions."""
+    """Return all quantities by name, in the order of captions."""
     return {**METRICS, **ratings.QUANTITIES, **MADE}
 
 
 def quantity(name: str) -> Quantity:
-    """How `wer` or one position's `acceptance@1` is written."""
+    """Return how `wer` or one position's `acceptance@1` is written."""
     shown, position = quantities()[whole(name)], name.partition("@")[2]
     return replace(shown, heading=f"{shown.heading} at {position}") if position else shown

@@ -37,7 +37,7 @@ from speculative_tts.reporting.paper import published
 from speculative_tts.reporting.points import LOSS
 from speculative_tts.reporting.runs import Where, flatten
 from speculative_tts.schema.common import GroupsConfig
-from speculative_tts.schema.decode import RecurrentDrafterConfig
+from speculative_tts.schema.drafters import RecurrentDrafterConfig
 
 Raw = Mapping[str, Any]
 COLUMN = re.compile(

@@ -1,4 +1,4 @@
-"""The command that makes a run which a table lacks."""
+"""Write the command that makes a run which a table lacks."""
 
 import dataclasses
 import shlex
@@ -17,7 +17,7 @@ SHIPPED = "tiny"  # the choice of these groups in configs/decode.yaml
 def decode_command(
     where: Mapping[str, Any], context: Mapping[str, Any], out: str, experiment: str | None
 ) -> str:
-    """`sst-decode ...` for a configuration in the context of a table's other runs, then sst-eval.
+    """Return `sst-decode ...` for a configuration in the context of a table's runs, then sst-eval.
 
     The experiment, if any, is named too: it makes all runs of the table and skips finished ones.
     """
@@ -32,7 +32,7 @@ def decode_command(
 
 
 def place(folder: Path) -> str:
-    """How a command names a folder, so that nothing of one machine is in it.
+    """Name a folder in a command, so that nothing of one machine is in it.
 
     Seen from here, or where it lies elsewhere its name alone.
     """
@@ -43,12 +43,12 @@ def place(folder: Path) -> str:
 
 
 def _word(path: str) -> str:
-    """A path as a shell reads one word; `<folder>` is for the reader to fill in."""
+    """Quote a path for a shell; `<folder>` is for the reader to fill in."""
     return path if path.startswith("<folder>") else shlex.quote(path)
 
 
 def _overrides(where: Mapping[str, Any]) -> list[str]:
-    """Hydra overrides; the name of a rule, a drafter or a list chooses its config file."""
+    """Return Hydra overrides; the name of a rule, a drafter or a list chooses its config file."""
     named = {f"{group}.name": group for group in ("rule", "drafter", *GROUPS)}
     return [
         f"{named[key]}={_choice(named[key], _text(value))}"
@@ -59,7 +59,7 @@ def _overrides(where: Mapping[str, Any]) -> list[str]:
 
 
 def _choice(group: str, name: str) -> str:
-    """The file of a group that has this name; the name itself where none that ships has it."""
+    """Return the file of a group that has this name; the name itself where none has it."""
     files = list(configurations(group))
     found = {file: configuration(f"{group}/{file}") for file in files}
     names = {one["name"]: file for file, one in found.items() if "name" in one}  # else a variant
@@ -67,7 +67,7 @@ def _choice(group: str, name: str) -> str:
 
 
 def _chosen(group: str, context: Mapping[str, Any]) -> list[str]:
-    """A group's file as the context has it, and its place where that is another than the file's."""
+    """Return overrides for a group's file, and for its path where that is not the file's."""
     choice = _choice(group, context.get(f"{group}.name", SHIPPED))
     settings = [] if choice == SHIPPED else [f"{group}={choice}"]
     known = configuration(f"{group}/{choice}") if choice in configurations(group) else {}
@@ -79,7 +79,7 @@ def _chosen(group: str, context: Mapping[str, Any]) -> list[str]:
 
 
 def _settings(context: Mapping[str, Any]) -> list[str]:
-    """What a context has that sst-decode would not do by itself."""
+    """Return overrides for what sst-decode would not do by itself."""
     settings = [text for group in GROUPS for text in _chosen(group, context)]
     for entry in dataclasses.fields(DecodeConfig):
         default = entry.default.name if isinstance(entry.default, Enum) else entry.default

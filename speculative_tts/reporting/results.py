@@ -32,12 +32,12 @@ class Measure:
     tests: Mapping[str, float | None] = field(default_factory=dict)
 
     def scaled(self, factor: float) -> "Measure":
-        """In another unit."""
+        """Return the measure in another unit."""
         known = {name: number for name in SCALED if (number := getattr(self, name)) is not None}
         return replace(self, **{name: number * factor for name, number in known.items()})
 
     def over(self, base: "Measure") -> "Measure":
-        """The ratio; its interval is what both intervals allow, none where one is not above 0."""
+        """Return the ratio; its interval is what both allow, none where an end is not above 0."""
         if self.value is None or not base.value:
             return NOTHING
         value = self.value / base.value
@@ -63,7 +63,7 @@ class Result:
     per_position: Mapping[str, Sequence[float | None]]
 
     def measure(self, name: str) -> Measure:
-        """A quantity by name; `acceptance@1` is that of the first drafted position.
+        """Return a quantity by name; `acceptance@1` is that of the first drafted position.
 
         `groups.theta` is a fact of the groups that the run used.
         """
@@ -96,20 +96,20 @@ class Result:
 
 
 def _fact(values: Any, keys: Sequence[str]) -> float | None:
-    """A number inside nested mappings; None where it is not."""
+    """Return a number inside nested mappings; None where there is none."""
     for key in keys:
         values = values.get(key) if isinstance(values, Mapping) else None
     return float(values) if isinstance(values, int | float) else None
 
 
 def drawn_as(run: Run) -> Bootstrap:
-    """How sst-eval drew the intervals of a run, so that those made here agree with them."""
+    """Return sst-eval's settings of a run's intervals, so that those made here agree with them."""
     settings = run.summary.get("bootstrap", {})
     return Bootstrap(**{k: settings[k] for k in ("draws", "unit", "seed") if k in settings})
 
 
 def result(runs: tuple[Run, ...]) -> Result:
-    """Figures of a system's runs: a single run's are in its summary, several seeds are pooled."""
+    """Return the figures of a system: a single run's are in its summary, seeds are pooled."""
     pooled = len(runs) > 1
     folders = [run.folder for run in runs]
     figures = aggregate(folders, drawn_as(runs[0])) if pooled else runs[0].summary
@@ -117,13 +117,13 @@ def result(runs: tuple[Run, ...]) -> Result:
 
 
 def _heard(runs: Iterable[Run]) -> dict[str, Any]:
-    """What listeners said of one of the seeds: a test is of one run a system."""
+    """Return listeners' ratings of one of the seeds: a test has one run a system."""
     figures = [run.summary.get("metrics", {}) for run in runs]
     return {name: one[name] for one in figures for name in HEARD if name in one}
 
 
 def measured(names: str, results: Iterable[Result]) -> str:
-    """Of `utmos|dnsmos` the first that one of the results has; the last where none has any."""
+    """Choose from `utmos|dnsmos` the first that a result has; the last where none has any."""
     known = list(results)
     *first, last = names.split("|")
     for name in first:
@@ -133,7 +133,7 @@ def measured(names: str, results: Iterable[Result]) -> str:
 
 
 def difference(row: Comparison) -> Measure:
-    """A paired difference as a measure; p corrected for the number of systems where it was."""
+    """Return a paired difference as a measure; p is the corrected one where there is one."""
     return Measure(
         row.difference,
         row.low,

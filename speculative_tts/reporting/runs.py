@@ -53,7 +53,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Found:
-    """What a folder of runs holds: scored runs, and for the others why they cannot be used."""
+    """The contents of a folder: scored runs, and for the others why they cannot be used."""
 
     folder: Path
     runs: tuple[Run, ...]
@@ -62,7 +62,7 @@ class Found:
 
 
 def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as one with dotted keys."""
+    """Return nested mappings as one with dotted keys."""
     flat: dict[str, Any] = {}
     for key, value in config.items():
         name = f"{prefix}{key}"
@@ -71,7 +71,7 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def find_runs(folder: Path) -> Found:
-    """Every run folder directly inside `folder`, or where it has none inside its folders.
+    """Read every run folder directly inside `folder`, or else inside its folders.
 
     Raises ValueError when there is none.
     """
@@ -91,12 +91,12 @@ def find_runs(folder: Path) -> Found:
 
 
 def unscored(folder: Path) -> Run:
-    """A run by its configuration alone, perhaps none: nobody has heard it yet."""
+    """Return a run by its configuration alone (perhaps none), before it is scored."""
     return Run(folder, flatten(read_config(folder)), {}, {})
 
 
 def _foreign(folder: Path) -> Run:
-    """A list's scores as a run without configuration."""
+    """Return a list's scores as a run without configuration."""
     path = folder / SUMMARY
     written = read_json(path, AGAIN)
     typed(_Summary, written, path)
@@ -131,7 +131,7 @@ def _read(folder: Path) -> Run:
 
 @dataclass(frozen=True)
 class _Summary:
-    """What summary.json must have."""
+    """The fields that summary.json must have."""
 
     run: dict[str, Any]
     metrics: dict[str, dict[str, Any]]

@@ -1,4 +1,4 @@
-"""The results that a definition asks for: its runs, figures over their seeds, comparisons."""
+"""Get the results that a definition asks for: runs, figures over their seeds, comparisons."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -34,12 +34,12 @@ class Chosen:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """A line for every system without a run."""
+        """Lines for all systems without a run."""
         return tuple(map(str, self.selection.missing))
 
     @property
     def lacks(self) -> str:
-        """The same in one line, which ends with the first one's command; empty for nothing."""
+        """The systems without a run in one line, with the first one's command; or empty."""
         if not self.missing:
             return ""
         first, *others = self.selection.missing
@@ -48,7 +48,7 @@ class Chosen:
 
 
 def choose(found: Found, needs: Mapping[str, Need], experiment: str | None) -> Chosen:
-    """Results of the runs that `needs` describe. Points that share a run share its result."""
+    """Return results of the runs that `needs` describe; needs that share runs share a result."""
     selection = select(found, needs, experiment)
     cache: dict[tuple[str, ...], Result] = {}
     results = {}
@@ -61,7 +61,7 @@ def choose(found: Found, needs: Mapping[str, Need], experiment: str | None) -> C
 
 
 def round_costs(runs: Sequence[Run]) -> RoundCosts:
-    """What a round costs with each lookahead: acceptance length over measured speedup.
+    """Return the cost of a round by lookahead: acceptance length over measured speedup.
 
     The geometric mean over all runs given. Rules share the drafting and verifying and differ in the
     few percent of a round that their own work takes, so that one figure serves them all.
@@ -76,7 +76,7 @@ def round_costs(runs: Sequence[Run]) -> RoundCosts:
 
 
 def with_speed_by_length(chosen: Chosen, costs: RoundCosts) -> Chosen:
-    """The same with `speedup_by_length` in its results: acceptance length over a round's cost."""
+    """Add `speedup_by_length` to the results: acceptance length over a round's cost."""
     results = {
         key: _divided(one, costs.get(int(one.runs[0].config.get("lookahead", 0))))
         for key, one in chosen.results.items()
@@ -85,7 +85,7 @@ def with_speed_by_length(chosen: Chosen, costs: RoundCosts) -> Chosen:
 
 
 def cost_notes(shown: Collection[str], chosen: Chosen) -> list[str]:
-    """The round's costs behind speeds by length, if any are shown."""
+    """Return a note on the round's costs behind speeds by length, if any are shown."""
     used = {run.config.get("lookahead") for run in chosen.runs}
     known = [f"{cost:.3f} at lookahead {k}" for k, cost in chosen.costs.items() if k in used]
     if "speedup_by_length" not in shown or not known:
@@ -105,7 +105,7 @@ def _divided(one: Result, cost: float | None) -> Result:
 def compare(
     chosen: Chosen, baseline: str, systems: Sequence[str], metrics: Sequence[str]
 ) -> dict[tuple[str, str], Measure]:
-    """Paired differences by (system, metric); empty when the baseline has no run."""
+    """Return paired differences by (system, metric); none when the baseline has no run."""
     present = [key for key in systems if key in chosen.results and key != baseline]
     if baseline not in chosen.results or not present:
         return {}

@@ -1,4 +1,4 @@
-"""The reports there are, and the judges whose figures they show of each run."""
+"""List the reports, and the judges whose figures they show of each run."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,14 +16,14 @@ REPORTS: dict[str, Callable[[Scale], Report]] = {name: partial(read_report, name
 
 
 def reports(name: str) -> list[str]:
-    """The reports of a paper, or of `all`. Raises ValueError for a paper that has none."""
+    """Return the reports of a paper, or of `all`; raise ValueError for a paper that has none."""
     if name != "all" and name not in REPORTS:
         raise ValueError(f"paper={name} has no report; use {', '.join(REPORTS)} or all")
     return list(REPORTS) if name == "all" else [name]
 
 
 def judges_shown(name: str, runs: Sequence[Run]) -> dict[Path, set[str]]:
-    """Judges whose figures a paper's tables, figures and claims show, by folder of the runs.
+    """Return the judges whose figures a paper's report shows, by folder of the runs.
 
     Runs that take no part in them are left out; one whose speed alone is shown has no judge.
     """
@@ -39,7 +39,7 @@ def judges_shown(name: str, runs: Sequence[Run]) -> dict[Path, set[str]]:
 
 
 def _judges(definition: Definition) -> dict[str, set[str]]:
-    """Judges of what is shown of each need."""
+    """Return the judges of what is shown of each need."""
     found: dict[str, set[str]] = {key: set() for key in definition.needs()}
     for key, names in definition.shown():
         judges = (quantity(name).judge for name in names.split("|"))

@@ -46,7 +46,7 @@ class Cell:
 
     @property
     def value(self) -> str:
-        """The figure alone, rounded."""
+        """The rounded figure alone."""
         if self.text is not None:
             return self.text
         number = self.measure.value if self.measure else None
@@ -89,7 +89,7 @@ class Heading:
 
     @property
     def text(self) -> str:
-        """On one line."""
+        """The heading on one line."""
         return f"{self.group}, {self.sub}" if self.sub else self.group
 
 
@@ -135,7 +135,7 @@ class Printed:
     warning: str = ""  # stands above everything
 
     def page(self, body: Sequence[str]) -> str:
-        """GitHub Markdown: warning, body, caption, notes, what is missing, origin."""
+        """Return GitHub Markdown: warning, body, caption, notes, what is missing, origin."""
         warning = f"**{plain(self.warning)}**" if self.warning else ""
         parts = [f"# {plain(self.title)}", warning, *body]
         parts += ["\n".join(map(plain, self.caption)), _listed(self.notes)]
@@ -156,14 +156,14 @@ def _listed(lines: Sequence[str]) -> str:
 
 
 def plain(text: str) -> str:
-    """Text that Markdown shows as it stands: no tag, link or new line; backquotes are code."""
+    """Escape text for Markdown: no tag, link or new line; backquotes are code."""
     parts = re.split(r"(`[^`]*`)", " ".join(text.splitlines()))
     parts[::2] = [re.sub(r"<(?=[A-Za-z/!?])|(?<=\])\(", r"\\\g<0>", part) for part in parts[::2]]
     return "".join(parts)
 
 
 def markdown(table: Table) -> str:
-    """GitHub Markdown: blocks as tables, and what is printed around them."""
+    """Return GitHub Markdown: blocks as tables, and what is printed around them."""
     return table.page([_markdown_block(block) for block in table.blocks])
 
 
@@ -176,7 +176,7 @@ def _markdown_block(block: Block) -> str:
 
 
 def comma_separated(table: Table) -> str:
-    """One line a row with every column of every block, figures unrounded.
+    """Return CSV: one line a row with every column of every block, figures unrounded.
 
     A figure `wer` has the columns wer, wer_low, wer_high, wer_sd and wer_n, a difference _p too, a
     speed _processes; columns without any figure are left out.
@@ -197,7 +197,7 @@ def comma_separated(table: Table) -> str:
 
 
 def csv_text(rows: Sequence[Sequence[object]]) -> str:
-    """Rows as CSV with plain newlines."""
+    """Return rows as CSV with plain newlines."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(rows)
     return out.getvalue()
@@ -237,13 +237,13 @@ def stacked(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Plain text for LaTeX; `code` in backquotes becomes typewriter."""
+    """Escape plain text for LaTeX; `code` in backquotes becomes typewriter."""
     escaped = "".join(LATEX.get(character, character) for character in text)
     return re.sub(r"`([^`]*)`", r"\\texttt{\1}", escaped)
 
 
 def p_text(p: float) -> str:
-    """A p-value in words."""
+    """Write a p-value in words."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
 
 

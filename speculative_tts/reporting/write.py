@@ -72,21 +72,21 @@ def write_report(name: str, found: Found, out: Path) -> Written:
 
 
 def _without_unheard(report: Report, found: Found) -> Report:
-    """Without the tables of a listening test where nobody has listened to any run."""
+    """Drop the tables of a listening test where nobody has listened to any run."""
     if any(HEARD.keys() & run.summary["metrics"].keys() for run in found.runs):
         return report
     return replace(report, tables=[table for table in report.tables if not table.heard])
 
 
 def _choose(report: Report, found: Found) -> dict[str, Chosen]:
-    """Results by table and figure; one cost of a round serves all of them."""
+    """Return results by table and figure; one cost of a round serves all of them."""
     chosen = {one.name: choose(found, one.needs(), one.experiment) for one in report.definitions}
     costs = round_costs(list(_runs(chosen).values()))
     return {name: with_speed_by_length(one, costs) for name, one in chosen.items()}
 
 
 def _runs(chosen: Mapping[str, Chosen]) -> dict[str, Run]:
-    """Every run of a report, once, by name."""
+    """Return every run of a report, once, by name."""
     return {run.name: run for one in chosen.values() for run in one.runs}
 
 
@@ -105,7 +105,7 @@ def write_every_run(found: Found, out: Path) -> Written:
 
 
 def write_foreign(found: Found, out: Path) -> Written:
-    """The table of other systems' audio, and the section that shows it."""
+    """Write the table of other systems' audio, and return its section."""
     folder = _Folder(out / foreign.REPORT.name)
     table = foreign.table(found.foreign)
     folder.table(table)
@@ -115,7 +115,7 @@ def write_foreign(found: Found, out: Path) -> Written:
 
 
 def _listening(report: Report, chosen: Mapping[str, Chosen], others: Sequence[Run]) -> Heard:
-    """Audio of the first seed of every system of the report's listening table, if it has one.
+    """Gather audio of the first seed of every system of the report's listening table.
 
     Other systems that spoke some of the same utterances are heard beside them.
     """
@@ -133,20 +133,20 @@ def _listening(report: Report, chosen: Mapping[str, Chosen], others: Sequence[Ru
 
 
 class _Folder:
-    """Where a report's files go, and which were written."""
+    """The folder of a report's files, and which were written."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.files: list[Path] = []
 
     def table(self, table: Table) -> None:
-        """Markdown, CSV and LaTeX."""
+        """Write a table as Markdown, CSV and LaTeX."""
         self._write(f"{table.name}.md", markdown(table))
         self._write(f"{table.name}.csv", comma_separated(table))
         self._write(f"{table.name}.tex", latex(table))
 
     def figure(self, figure: Figure) -> None:
-        """PNG, SVG, PDF, the points as CSV, and Markdown with what must be known."""
+        """Write a figure as PNG, SVG and PDF, its points as CSV, its words as Markdown."""
         for ending, data in draw(figure).items():
             self._write(f"{figure.name}.{ending}", data)
         self._write(f"{figure.name}.csv", figure_csv(figure))
@@ -154,7 +154,7 @@ class _Folder:
         self._write(f"{figure.name}.md", figure.page([image]))
 
     def runs(self, runs: Mapping[str, Run]) -> None:
-        """Configuration, figures and provenance of every run behind the report."""
+        """Write configuration, figures and provenance of every run behind the report."""
         rows = {name: _run_row(runs[name]) for name in sorted(runs)}
         self.files.append(self.folder / "runs.json")
         write_json(self.files[-1], rows)

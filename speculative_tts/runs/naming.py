@@ -17,11 +17,11 @@ from speculative_tts.schema.decode import (
     READS,
     DecodeConfig,
     HeadsConfig,
-    HeadsDrafterConfig,
     PathMode,
     System,
     ViterbiConfig,
 )
+from speculative_tts.schema.drafters import HeadsDrafterConfig
 from speculative_tts.schema.laws import LAWS, OWN_LAWS, unchanged
 from speculative_tts.schema.rules import GroupRule
 

@@ -1,5 +1,7 @@
 """Speech codes of voice prompts: encoded once for all runs, kept by what they were made from."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,10 @@ from torch import Tensor
 from speculative_tts.caches import store
 from speculative_tts.codecs.audio import UnfitWaveError, Wave, is_silent, read_wave
 from speculative_tts.codecs.registry import Codec, VoiceCodec, encode_voice
+from speculative_tts.models.prompt import Prompt
+from speculative_tts.models.speech_lm import Layout, follows_voice, speaks_alone
 from speculative_tts.provenance import content_hash, source_hash
+from speculative_tts.records import ListItem
 
 LONGEST_PROMPT = 60.0  # seconds; encoding ten minutes takes minutes
 KIND, CODES = "voice", "codes"
@@ -43,7 +48,35 @@ class Voices:
         return torch.from_numpy(np.array(entry.arrays[CODES]))
 
     def _encoded(self, path: str) -> Tensor:
-        return encode_prompt(self._codec, read_wave(Path(path), self._codec.sample_rate), path)
+        return encode_file(self._codec, path)
+
+
+def prompt_of(item: ListItem, layout: Layout, encoded: Callable[[str], Tensor]) -> Prompt:
+    """Build the prompt of a list's row, whose recording `encoded` turns into codes.
+
+    Raises ValueError for a row without a recording where the target follows one.
+    """
+    prompt = Prompt(item.text, speaker=item.speaker, voice_codes=item.voice_codes or ())
+    if not follows_voice(layout):
+        return prompt
+    if item.prompt_audio:
+        voice = encoded(item.prompt_audio)
+        return replace(prompt, voice_text=item.prompt_text, voice=voice)
+    if not speaks_alone(layout):
+        raise ValueError(
+            "prompt_audio is missing, and this target follows a recording; give one with its words"
+        )
+    return prompt
+
+
+def heard(item: ListItem, layout: Layout) -> str:
+    """Return the recording that the row's prompt needs; empty where it needs none."""
+    return item.prompt_audio if follows_voice(layout) else ""
+
+
+def encode_file(codec: Codec, path: str) -> Tensor:
+    """Return the speech codes of a recording; raises ValueError as `encode_prompt` does."""
+    return encode_prompt(codec, read_wave(Path(path), codec.sample_rate), path)
 
 
 def encode_prompt(codec: Codec, wave: Wave, name: str) -> Tensor:

@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from speculative_tts.schema.decode import EngineConfig, RecurrentDrafterConfig
+from speculative_tts.schema.decode import EngineConfig
+from speculative_tts.schema.drafters import RecurrentDrafterConfig
 from speculative_tts.schema.limits import Count, Draws, Limit, Several
 from speculative_tts.schema.verbatim import WrittenPath
 

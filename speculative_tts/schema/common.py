@@ -55,17 +55,36 @@ class DType(Enum):
 
 @dataclass
 class RowsConfig:
-    """Layout of LMs whose codes are vocabulary rows (LLaSA, NeuTTS): tokens, prompt, sampler."""
+    """Layout of LMs whose codes are vocabulary rows (LLaSA, Orpheus): tokens, prompt, sampler."""
 
     code: str = "<|s_{}|>"  # token of a code; {} is its number
     first: Annotated[Whole, Since(0)] = 0  # number of code 0's token, where others come before
     count: Annotated[Count, Since(None)] | None = None  # codes; null: all that follow
+    offset: Annotated[Whole, Since(None)] | None = None  # row of code 0, of `count` without names
+    # positions of a frame of codes; each holds its own equal share of them (text_rows=false)
+    slots: Annotated[Count, Since(1)] = 1
+    # patterns of the codes of a frame's further positions, where each has tokens of its own
+    more: Annotated[list[str], Since(())] = field(default_factory=list)
+    # may the speech end within a frame; false: only after a whole one
+    end_in_frame: Annotated[bool, Since(False)] = False
     end: str = "<|SPEECH_GENERATION_END|>"  # token that ends the speech
-    # what the user says; {text} is the prompt's text and the text
+    # other tokens that end it
+    ends: Annotated[list[str], Since(())] = field(default_factory=list)
+    # what the user says; {text} is the prompt's text and the text, {speaker} the speaker's name,
+    # {voice} the voice's global codes
     user: str = (
         "Convert the text to speech:<|TEXT_UNDERSTANDING_START|>{text}<|TEXT_UNDERSTANDING_END|>"
     )
     assistant: str = "<|SPEECH_GENERATION_START|>"  # what comes before the codes
+    # what comes before it where there is a voice prompt, with {prompt_text} and {codes}; null: that
+    # text comes before the text, and the codes last
+    voice_turn: Annotated[str, Since(None)] | None = None
+    # {speaker} of every prompt; null: the one that a list's row names, else the first of `speakers`
+    speaker: Annotated[str, Since(None)] | None = None
+    # names that the model knows; empty: it takes any words, such as a description of a voice
+    speakers: Annotated[list[str], Since(())] = field(default_factory=list)
+    voice: Annotated[str, Since(None)] | None = None  # token of a global code, such as <|g_{}|>
+    voice_codes: Annotated[Count, Since(32)] = 32  # global codes of a voice
     system: str | None = None  # a system message
     chat: bool = True  # write the prompt by the checkpoint's chat template; false: user + assistant
     bos: bool = False  # let the tokenizer add its special tokens (a chat template writes them)
@@ -74,12 +93,19 @@ class RowsConfig:
     separator: str = ""  # between the prompt's text and the text
     phonemes: str | None = None  # espeak language of a checkpoint that reads phonemes (en-us)
     max_length: Count = 2048  # tokens of prompt and speech together
+    max_tokens: Annotated[Count, Since(None)] | None = None  # of speech alone; null: no own limit
     min_tokens: Whole = 0  # speech cannot end before
     temperature: NonNegative = 0.8  # the authors' sampler, unless sampling.* says otherwise
     top_k: Whole = 50  # the default of transformers, which the model cards leave unsaid
     top_p: Nucleus = 1.0  # 1: off
     repetition_penalty: Positive = 1.0  # 1: none
-    text_rows: bool = True  # may rows that are no speech be emitted
+    # may rows that are no speech be emitted, and codes of any slot; false: what belongs there alone
+    text_rows: bool = True
+
+    @property
+    def by_name(self) -> bool:
+        """True if prompts name a speaker and have no place for a recording."""
+        return "{speaker}" in self.user + self.assistant and self.voice_turn is None
 
 
 @dataclass

@@ -3,9 +3,7 @@
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, ClassVar
-
-from omegaconf import MISSING
+from typing import Annotated
 
 from speculative_tts.schema.common import (
     CheckpointConfig,
@@ -15,12 +13,11 @@ from speculative_tts.schema.common import (
     ListConfig,
     TransitionsConfig,
 )
-from speculative_tts.schema.kinds import Kind
+from speculative_tts.schema.drafters import DrafterConfig
 from speculative_tts.schema.laws import Since
 from speculative_tts.schema.limits import (
     AUTO,
     Count,
-    Few,
     Ids,
     Lookahead,
     NonNegative,
@@ -28,7 +25,6 @@ from speculative_tts.schema.limits import (
     PerWord,
     Positive,
     Seed,
-    Several,
     Threads,
     Whole,
 )
@@ -173,111 +169,6 @@ class ViterbiConfig:
     boundary: bool = False  # count the transition from the token before the block too
     temperature: NonNegative | None = None  # of the heads; null: the sampler's, 1 if that is greedy
     transitions: TransitionsConfig = field(default_factory=TransitionsConfig)
-
-
-@dataclass
-class DrafterConfig(Kind):
-    """The drafter, which proposes the tokens that the target verifies."""
-
-    group = "drafter"
-    built_by: ClassVar[str]  # a function of the settings and `decoding.builder.Builder`
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Names of the other settings that it reads."""
-        raise NotImplementedError
-
-    @property
-    def label(self) -> list[str]:
-        """Its part of a run's name, besides the settings that it reads."""
-        return []
-
-
-@dataclass
-class LMDrafterConfig(DrafterConfig):
-    """A second, smaller language model drafts token by token (draft.path)."""
-
-    built_by = "speculative_tts.decoding.drafters.lm:LMDrafter.build"
-    name: str = "lm"
-    # lookahead is the most; a round's drafts end with a token whose distribution has more entropy
-    # (nats), for it is likely to be rejected; null: they do not
-    entropy: Annotated[NonNegative, Since(None)] | None = None
-
-    @property
-    def label(self) -> list[str]:
-        """Its part of a run's name, such as h1.5."""
-        return [] if self.entropy is None else [f"h{self.entropy:g}"]
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Names of the other settings that it reads: the draft."""
-        return ("draft",)
-
-
-@dataclass
-class HeadsDrafterConfig(DrafterConfig):
-    """The target's own multi-token heads draft a block, chosen as viterbi.mode says."""
-
-    built_by = "speculative_tts.decoding.drafters.heads:HeadsDrafter.build"
-    name: str = "heads"
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Names of the other settings that it reads: the heads and the choice of a block."""
-        return ("heads", "viterbi")
-
-
-@dataclass
-class LookupDrafterConfig(DrafterConfig):
-    """Copy what followed the newest tokens when they were said before: the free baseline."""
-
-    built_by = "speculative_tts.decoding.drafters.lookup:LookupDrafter.build"
-    name: str = "lookup"
-    longest: Few = 3  # tokens that must be the same, tried first
-    shortest: Few = 1  # at least; without a match nothing is drafted
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Names of the other settings that it reads: none."""
-        return ()
-
-    @property
-    def label(self) -> list[str]:
-        """Its part of a run's name, such as lookup, 1-3."""
-        return [self.name, f"{self.shortest}-{self.longest}"]
-
-
-class DrafterDType(Enum):
-    """Number format of a drafter's weights, the target's head among them."""
-
-    float32 = "float32"
-    bfloat16 = "bfloat16"
-    int8 = (
-        "int8"  # with a scale for each output, by the native step; torch computes in the target's
-    )
-
-
-@dataclass
-class RecurrentDrafterConfig(DrafterConfig):
-    """A small layer on the target's hidden state and the token just drawn."""
-
-    built_by = "speculative_tts.decoding.drafters.recurrent:RecurrentDrafter.build"
-    name: str = "recurrent"
-    path: ReadPath = MISSING  # the folder (sst-train-heads kind=recurrent)
-    # of the layer and of the target's head where they draft: any distribution may be proposed
-    dtype: DrafterDType = DrafterDType.int8
-    # draft only so many codes, those most frequent in training: less of the head to read (FR-Spec)
-    codes: Annotated[Several, Since(None)] | None = None
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Names of the other settings that it reads: none."""
-        return ()
-
-    @property
-    def label(self) -> list[str]:
-        """Its part of a run's name, such as recurrent, c1024."""
-        return [self.name, *([] if self.codes is None else [f"c{self.codes}"])]
 
 
 @dataclass

@@ -25,10 +25,14 @@ class Since:
     a training's identity, so that one begun before goes on.
     """
 
-    before: Any
+    before: Any  # of a list a tuple: a type's marks are hashed
+
+    def says(self, value: Any) -> bool:
+        """Return True if a value is the former one."""
+        return bool((tuple(value) if isinstance(value, list) else value) == self.before)
 
 
 def unchanged(config: Any) -> list[str]:
     """Return the dotted keys of later settings that have their former value."""
     later = ((one, said(one.hint, Since)) for one in given(config))
-    return [one.key for one, since in later if since and one.value == since.before]
+    return [one.key for one, since in later if since and since.says(one.value)]

@@ -236,7 +236,9 @@ class TrainHeadsConfig:
     target_out: WrittenPath | None = None  # the target that was trained along; null: <out>/target
     optimiser: Optimiser = Optimiser.adamw
     steps: Count = 2000
-    batch_size: Many = 1024  # hidden states a step; of no meaning with train_trunk
+    batch_size: Many = 1024  # hidden states a batch; of no meaning with train_trunk
+    # batches of a process that make one step; with train_trunk joint.accumulate says it
+    accumulate: Annotated[Many, Since(1)] = 1
     learning_rate: Positive = 2e-3  # of scaled_adam 0.05 is the paper's
     # steps of linear rise of the learning rate; of scaled_adam batches of a process
     warmup: Whole = 100
@@ -247,8 +249,10 @@ class TrainHeadsConfig:
     dev_utterances: Count | None = 200  # held out for the dev figures; null: all of dev
     seed: Seed = 0
     device: Device = Device.cpu
-    # bfloat16: autocast over float32 weights; null: that where the hardware multiplies in it, else
-    # float32
+    # bfloat16: autocast over float32 weights, those of a frozen trunk are bfloat16 too; null: that
+    # where the hardware multiplies in it, else float32
     dtype: DType | None = DType.float32
+    # compute logits (with train_trunk activations too) again for the gradient: less memory
+    gradient_checkpointing: bool = False
     threads: Threads = 1  # of torch
     wandb: bool = False  # track with wandb (extra: cluster)

@@ -58,6 +58,8 @@ class DraftTraining(Training):
     Batches are weighted by their speech positions. `sampler` is the target's.
     """
 
+    unit = "tokens"
+
     def __init__(
         self,
         config: TrainDraftConfig,

@@ -92,7 +92,7 @@ class GuidedAttention(nn.Module):
         return self.o_proj(out.transpose(1, 2).reshape(batch, length, -1)), guide
 
     def _of_guided(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        """Queries and keys of the guided heads, [batch, 2, length, width] each."""
+        """Return queries and keys of the guided heads, [batch, 2, length, width] each."""
         heads = list(self.shape.guided_heads)
         group = self.shape.heads // self.shape.kv_heads
         return q[:, heads], k[:, [head // group for head in heads]]
@@ -100,7 +100,7 @@ class GuidedAttention(nn.Module):
 
 @dataclass(frozen=True)
 class Look:
-    """Where the guided heads should look; -1 where a position is no text row or speaks nothing."""
+    """Places where guided heads should look; -1 where a position has no phone."""
 
     phone: Int64[Tensor, "batch length"]  # which phone of the sequence a text row is of
     spoken: Int64[Tensor, "batch length"]  # which is spoken next at a position
@@ -108,7 +108,7 @@ class Look:
     def loss(
         self, q: Float[Tensor, "batch 2 length width"], k: Float[Tensor, "batch 2 length width"]
     ) -> Tensor:
-        """Mean -log of the weight that both heads give to their phone's rows."""
+        """Return the mean -log of the weight that both heads give to their phone's rows."""
         length = q.shape[2]
         scores = (q @ k.mT).float() / math.sqrt(q.shape[-1])
         causal = torch.ones(length, length, dtype=torch.bool, device=q.device).tril()
@@ -177,7 +177,7 @@ class GuidedTrunk(nn.Module):
         return self.norm(x), torch.stack(guides).mean() if guides else x.new_zeros(())
 
     def turn(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosines and sines of all positions, [length, head_dim] each."""
+        """Return cosines and sines of all positions, [length, head_dim] each."""
         width = self.shape.head_dim
         pairs = torch.arange(0, width, 2, device=x.device, dtype=torch.float32)
         angles = torch.arange(x.shape[1], device=x.device)[:, None] * ROPE_THETA ** (-pairs / width)

@@ -1,6 +1,6 @@
 """Multi-token heads on a trunk, as one module that computes losses."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from speculative_tts.models.heads import HeadTensors, heads_of, save_heads
 from speculative_tts.schema.train import HeadKind
@@ -102,11 +103,33 @@ def head_targets(targets: Tensor, n: int, stop_id: int) -> Tensor:
     return torch.where(targets[..., None] == IGNORED, IGNORED, ahead)
 
 
+def recomputed(function: Callable[..., Any], *given: Any) -> Any:
+    """Call a function whose intermediate results are computed again for its gradient, not kept.
+
+    Logits over a vocabulary are what a head's loss keeps otherwise.
+    """
+    return checkpoint(function, *given, use_reentrant=False)
+
+
+def called(function: Callable[..., Any], *given: Any) -> Any:
+    """Call a function."""
+    return function(*given)
+
+
 class HeadedTrunk(nn.Module):
     """Heads on a trunk, which is frozen or trained with them."""
 
-    def __init__(self, trunk: TrainableTrunk, n: int, kind: HeadKind, *, train_trunk: bool) -> None:
+    def __init__(
+        self,
+        trunk: TrainableTrunk,
+        n: int,
+        kind: HeadKind,
+        *,
+        train_trunk: bool,
+        recompute: bool = False,
+    ) -> None:
         super().__init__()
+        self._call = recomputed if recompute else called
         self.heads = HeadsModule(trunk.weight, trunk.bias, n, kind)
         self.model = trunk.model.requires_grad_(train_trunk)
         self.trunk, self.n, self.train_trunk = trunk, n, train_trunk
@@ -127,7 +150,8 @@ class HeadedTrunk(nn.Module):
         """Return the loss of the trained heads, summed over positions (nats)."""
         states = batch if isinstance(batch, States) else self.states(batch)
         heads = range(0 if self.train_trunk else 1, self.n)
-        return torch.stack([self.sums(states, head)[0] for head in heads]).sum(), {}
+        sums = [self._call(self.sums, states, head)[0] for head in heads]
+        return torch.stack(sums).sum(), {}
 
     @torch.no_grad()
     def dev_sums(self, states: States) -> Tensor:

@@ -23,6 +23,7 @@ from speculative_tts.assets import require
 from speculative_tts.models.families.registry import load_layout
 from speculative_tts.models.heads import target_hash
 from speculative_tts.progress import progress
+from speculative_tts.schema.common import DType
 from speculative_tts.schema.train import (
     CodesFrom,
     HeadKind,
@@ -31,7 +32,11 @@ from speculative_tts.schema.train import (
     TrainHeadsConfig,
 )
 from speculative_tts.training.data.pairs import LOST, Data, SequenceBatch, load_data
-from speculative_tts.training.draft import speech_sampler, temperature_of
+from speculative_tts.training.draft import (
+    recompute_activations,
+    speech_sampler,
+    temperature_of,
+)
 from speculative_tts.training.grouped import group_distributions
 from speculative_tts.training.headed import HeadedTrunk, States
 from speculative_tts.training.joint import build_optimizers, train_jointly
@@ -54,6 +59,8 @@ Predictor = HeadedTrunk | RecurrentTrunk
 class HeadsTraining(Training):
     """Train heads on positions drawn from the stored hidden states of a frozen trunk."""
 
+    unit = "positions"
+
     def __init__(
         self, config: TrainHeadsConfig, headed: Predictor, data: Data, accelerator: Accelerator
     ) -> None:
@@ -65,7 +72,11 @@ class HeadsTraining(Training):
             headed.train(mode=False), parameters, optimizers, rate(warmup=config.warmup)
         )
         plan = TrainingPlan(
-            config.steps, config.save_every, config.eval_every, clip=float(config.n - 1)
+            config.steps,
+            config.save_every,
+            config.eval_every,
+            accumulate=config.accumulate,
+            clip=float(config.n - 1),
         )
         super().__init__(Path(config.out) / TRAINING, plan, learning, accelerator)
         self.headed, self._config, self._data = headed, config, data
@@ -89,7 +100,8 @@ class HeadsTraining(Training):
         """Return the sum of the heads' losses, and each head's accuracy."""
         states, headed = self._dev_states, self.headed
         spans = (slice(b, b + DEV_POSITIONS) for b in range(0, len(states), DEV_POSITIONS))
-        parts = [headed.dev_sums(states.at(span, headed.ahead)) for span in spans]
+        with self.accelerator.autocast():
+            parts = [headed.dev_sums(states.at(span, headed.ahead)) for span in spans]
         return headed.figures(torch.stack(parts).sum(0))
 
     @property
@@ -145,7 +157,8 @@ def train_heads(
         logger.info("%s is complete; nothing to do", config.out)
         return done
     torch.manual_seed(config.seed)
-    trunk = load_trunk(config.target)
+    dtype = DType.float32 if config.train_trunk or config.dtype is None else config.dtype
+    trunk = load_trunk(config.target, getattr(torch, dtype.value))
     headed = _build_predictor(config, trunk, accelerator)
     if config.init is not None:
         headed.go_on(Path(config.init), target)
@@ -182,7 +195,15 @@ def _build_predictor(
                 f"optimiser=muon is of kind=recurrent, this is kind={config.kind.name}; "
                 "give adamw or scaled_adam"
             )
-        return HeadedTrunk(trunk, n, config.kind, train_trunk=config.train_trunk)
+        if config.gradient_checkpointing and config.train_trunk:
+            recompute_activations(trunk.transformer)
+        return HeadedTrunk(
+            trunk,
+            n,
+            config.kind,
+            train_trunk=config.train_trunk,
+            recompute=config.gradient_checkpointing,
+        )
     if config.train_trunk:
         raise ValueError("kind=recurrent is trained on a frozen trunk; leave train_trunk out")
     if config.own_drafts and config.codes_from is not CodesFrom.target:
@@ -197,7 +218,15 @@ def _build_predictor(
     coarse = group_distributions(config.groups, layout, device) if weights[GROUP] else ungrouped
     loss = partial(mix, weights, temperature=temperature_of(layout), coarse=coarse)
     sampler = speech_sampler(layout)
-    return RecurrentTrunk(trunk, n, layer, loss, sampler, own_drafts=config.own_drafts)
+    return RecurrentTrunk(
+        trunk,
+        n,
+        layer,
+        loss,
+        sampler,
+        own_drafts=config.own_drafts,
+        recompute=config.gradient_checkpointing,
+    )
 
 
 def _train_frozen(

@@ -116,6 +116,8 @@ class BoundedTraining(Training, Generic[AnyBatch]):
 class JointTraining(BoundedTraining[SequenceBatch]):
     """Train a trunk with its heads."""
 
+    unit = "tokens"
+
     def __init__(
         self,
         config: TrainHeadsConfig,

@@ -10,6 +10,7 @@ of twice the size.
 
 import contextlib
 import dataclasses
+import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +28,7 @@ from speculative_tts.progress import progress
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema.common import Device, DType
 from speculative_tts.training.journal import METRICS, Log, journal, silent
+from speculative_tts.training.pace import Pace
 from speculative_tts.training.schedule import Rate
 from speculative_tts.training.state import (
     Best,
@@ -41,6 +43,7 @@ from speculative_tts.training.state import (
 
 SHARDED = (DistributedType.FSDP, DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM)
 Values = dict[str, Tensor]
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,7 @@ class Training:
     """One training in `folder`; `run` goes on from the newest state there."""
 
     selects: str | None = None  # figure by which the best parameters are chosen and kept
+    unit = "batches"  # what `weight` counts
 
     def __init__(
         self, folder: Path, plan: TrainingPlan, learning: Learning, accelerator: Accelerator
@@ -110,6 +114,7 @@ class Training:
         self.step = 0  # steps done
         self.figures: dict[str, Any] = {}  # of the last evaluation
         self.best: Best | None = None
+        self._pace = Pace(self.unit)
         self._wrapped: Callable[[Any], tuple[Tensor, Values]]
         self._wrapped = accelerator.prepare_model(self.module)
         self._optimizers, self._rate = learning.optimizers, learning.rate
@@ -152,7 +157,10 @@ class Training:
             bar.set_description(" ".join(self.folder.parts[-2:]))
             stack.callback(bar.close)
             while self.step < self.plan.steps:
-                row = self.run_step()
+                with self._pace.step():
+                    row = self.run_step()
+                if self._pace.known and main:
+                    logger.info("%s: %s", self.folder.parent, self._estimate())
                 bar.update()
                 bar.set_postfix(loss=f"{row['loss']:.3f}")
                 if self._due(self.plan.log_every):
@@ -168,6 +176,7 @@ class Training:
         first = (self.step * accelerator.num_processes + accelerator.process_index) * each
         batches = [self.batch(self.step, first + index) for index in range(each)]
         total = float(self.over_all(torch.tensor(sum(map(self.weight, batches)))))
+        self._pace.add(total)
         # Gradients are averaged over processes: turn that into the weighted mean over all batches.
         share = accelerator.num_processes / (1.0 if self.plan.summed else total)
         sums = []
@@ -238,20 +247,29 @@ class Training:
                 clear_states(self.folder)
         self.accelerator.wait_for_everyone()
 
+    def _estimate(self) -> str:
+        """Return how long the rest will take, evaluations among it."""
+        left, every = self.plan.steps - self.step, self.plan.eval_every
+        accelerator = self.accelerator
+        where = f"{accelerator.num_processes} x {accelerator.device.type}"
+        precision = {"bf16": ", bfloat16"}.get(accelerator.mixed_precision, "")
+        return f"{self._pace.estimate(left, math.ceil(left / every))} on {where}{precision}"
+
     def _due(self, every: int) -> bool:
         return self.step % every == 0 or self.step == self.plan.steps
 
     def _evaluate(self, write: Log) -> None:
-        self.figures = self.evaluate()
+        with self._pace.evaluating():
+            self.figures = self.evaluate()
         if self.figures:
             write({"step": self.step, **self.figures})
         if self.selects is None:
             return
         value = self.figures[self.selects]
         if self.best is None or value > self.best.value:
-            self.best = Best(self.step, value, self._copies())
+            self.best = Best(self.step, value, self.copies())
 
-    def _copies(self) -> dict[str, Tensor]:
+    def copies(self) -> dict[str, Tensor]:
         """Copy the trained parameters to the CPU, in the main process only."""
         if not self.accelerator.is_main_process:
             return {}
@@ -268,7 +286,7 @@ class Training:
     def _save(self) -> None:
         if self.accelerator.is_main_process:
             states = [optimizer.state_dict() for optimizer in self._optimizers]
-            state = State(self.step, self._copies(), states, self.figures, self.best)
+            state = State(self.step, self.copies(), states, self.figures, self.best)
             save_state(self.folder, state)
         self.accelerator.wait_for_everyone()
 

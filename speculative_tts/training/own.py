@@ -27,12 +27,13 @@ from speculative_tts.decoding.builder import build_engine
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.files import writing
 from speculative_tts.models.prompt import Prompt
+from speculative_tts.models.speech_lm import follows_voice
 from speculative_tts.progress import progress
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema.decode import EngineConfig, System
 from speculative_tts.schema.own import OwnCodesConfig
 from speculative_tts.shards import check_job, shard
-from speculative_tts.training.data.columns import read_shard
+from speculative_tts.training.data.columns import VOICE_CODES, have_voices, read_shard
 from speculative_tts.training.laws import law_columns, top_distributions
 from speculative_tts.training.state import TRAINING, begin, done_before, settings_of
 
@@ -84,13 +85,15 @@ def own_codes(config: OwnCodesConfig) -> dict[str, int]:
 def _decode_shard(engine: Engine, path: Path, config: OwnCodesConfig) -> list[Row]:
     """Decode the texts of a shard; return the rows of those that reached their end."""
     with shard(path):
-        read = read_shard(path, COLUMNS, engine.target.layout.n_codes).to_pylist()
+        names = [*COLUMNS, VOICE_CODES] if have_voices([path]) else COLUMNS
+        read = read_shard(path, names, engine.target.layout.n_codes).to_pylist()
     rows = [row for row in read if config.longest is None or len(row["codes"]) <= config.longest]
     if not rows:
         raise ValueError(
             f"{path}: all recordings have more than longest={config.longest} codes; raise it"
         )
-    prompted = list(_with_voices(path.stem, rows, config))
+    follows = follows_voice(engine.target.layout)
+    prompted = list(_with_voices(path.stem, rows, config, follows=follows))
     ended, why = [], "look at the target, its sampler and max length"
     starts = range(0, len(prompted), PIECE)
     for start in progress(starts, total=len(starts), desc=path.name, unit="piece", disable=None):
@@ -104,6 +107,8 @@ def _decode_shard(engine: Engine, path: Path, config: OwnCodesConfig) -> list[Ro
             if outcome.stopped and codes:
                 row, prompt = part[request.id]
                 ended.append(row | {"codes": codes})
+                if prompt.voice_codes:  # of the voice that said them
+                    ended[-1][VOICE_CODES] = list(prompt.voice_codes)
                 if config.laws is not None:
                     laws = top_distributions(
                         engine.target, request, prompt.codes, outcome.tokens, config.laws
@@ -115,17 +120,26 @@ def _decode_shard(engine: Engine, path: Path, config: OwnCodesConfig) -> list[Ro
 
 
 def _with_voices(
-    name: str, rows: list[Row], config: OwnCodesConfig
+    name: str, rows: list[Row], config: OwnCodesConfig, *, follows: bool
 ) -> Iterator[tuple[str, Row, Prompt]]:
-    """Prompt each text with another recording of its speaker, a function of seed and place."""
+    """Prompt each text with another recording of its speaker, a function of seed and place.
+
+    A target that follows no recording speaks as its default speaker.
+    """
     of_speaker = defaultdict(list)
     for index, row in enumerate(rows):
         of_speaker[row["speaker"]].append(index)
     for index, row in enumerate(rows[: config.limit]):
         others = [other for other in of_speaker[row["speaker"]] if other != index]
-        prompt = Prompt(row["text"])
-        if others:
+        prompt = Prompt(row["text"], voice_codes=_voice_codes(row))
+        if others and follows:
             rng = np.random.default_rng([config.seed, index])
             voice = rows[others[int(rng.integers(len(others)))]]
-            prompt = Prompt(row["text"], voice["text"], torch.tensor(voice["codes"]))
+            followed = Prompt(row["text"], voice["text"], torch.tensor(voice["codes"]))
+            prompt = replace(followed, voice_codes=_voice_codes(voice))
         yield f"{name}/{index}", row, prompt
+
+
+def _voice_codes(row: Row) -> tuple[int, ...]:
+    """Return the global codes of a row's voice; none where the store has none."""
+    return tuple(row.get(VOICE_CODES) or ())

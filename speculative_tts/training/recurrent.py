@@ -27,7 +27,14 @@ from torch import Tensor, nn
 from speculative_tts.models.recurrent import BlockTensors, LayerTensors, layer_of, save_layer
 from speculative_tts.training.data.pairs import SequenceBatch
 from speculative_tts.training.data.recordings import IGNORED
-from speculative_tts.training.headed import States, copy_in_order, mean_figures, states_of
+from speculative_tts.training.headed import (
+    States,
+    called,
+    copy_in_order,
+    mean_figures,
+    recomputed,
+    states_of,
+)
 from speculative_tts.training.loop import Values
 from speculative_tts.training.objective import Sampler
 from speculative_tts.training.trunk import TrainableTrunk
@@ -82,8 +89,10 @@ class RecurrentTrunk(nn.Module):
         sampler: Sampler,
         *,
         own_drafts: bool,
+        recompute: bool = False,
     ) -> None:
         super().__init__()
+        self._call = recomputed if recompute else called
         self.layer = layer
         self.model = trunk.model.requires_grad_(requires_grad=False)
         self.trunk, self.n, self.ahead = trunk, n, n - 1
@@ -107,17 +116,19 @@ class RecurrentTrunk(nn.Module):
     def forward(self, states: States) -> tuple[Tensor, Values]:
         """Return the loss summed over steps and positions."""
         losses, reached = [], states.hidden.new_ones(len(states))
-        for going, step in self._steps(states):
-            losses.append((reached[going] * self._loss(*step)).sum())
+        for going, step in self.steps(states):
+            loss, passes = self._call(self._scored, *step)
+            losses.append((reached[going] * loss).sum())
             if self._own_drafts:
-                reached = reached.index_put((going,), reached[going] * self._passes(*step))
+                reached = reached.index_put((going,), reached[going] * passes)
         return torch.stack(losses).sum(), {}
 
     @torch.no_grad()
     def dev_sums(self, states: States) -> Tensor:
         """Return loss, right tokens, expected acceptance and positions of each step: [n - 1, 4]."""
         rows = []
-        for _, (logits, wanted, target) in self._steps(states):
+        for _, (state, wanted, behind) in self.steps(states):
+            logits, target = self.trunk.own(state).float(), self.trunk.own(behind).float()
             p, q = self._sampler(logits), self._sampler(target)
             values = (
                 self._loss(logits, wanted, target).sum(),
@@ -140,14 +151,24 @@ class RecurrentTrunk(nn.Module):
         )
         save_layer(folder, LayerTensors(blocks, self.frequent), target=target, about=about)
 
+    def _scored(self, state: Tensor, wanted: Tensor, behind: Tensor) -> tuple[Tensor, Tensor]:
+        """Return a step's losses and, with own drafts, how often each next token passes."""
+        logits = self.trunk.own(state)
+        with torch.no_grad():
+            target = self.trunk.own(behind)
+        loss = self._loss(logits, wanted, target)
+        return loss, self._passes(logits, wanted, target) if self._own_drafts else loss
+
     @torch.no_grad()
     def _passes(self, logits: Tensor, wanted: Tensor, target: Tensor) -> Tensor:
         """Return min(1, p(x) / q(x)) of the next tokens, by the target's sampler; 0 where q is."""
-        p, q = (self._sampler(of).gather(1, wanted[:, None])[:, 0] for of in (logits, target))
+        p, q = (
+            self._sampler(of.float()).gather(1, wanted[:, None])[:, 0] for of in (logits, target)
+        )
         return torch.where(q > 0, (p / q).clamp(max=1), 0)
 
-    def _steps(self, states: States) -> Iterator[tuple[Tensor, tuple[Tensor, Tensor, Tensor]]]:
-        """Yield each step's positions, the layer's logits, the next tokens, the target's logits.
+    def steps(self, states: States) -> Iterator[tuple[Tensor, tuple[Tensor, Tensor, Tensor]]]:
+        """Yield each step's positions, the layer's states, the next tokens, the target's states.
 
         Positions whose sequence ended or was cut take no part: nothing follows that is known.
         """
@@ -156,6 +177,4 @@ class RecurrentTrunk(nn.Module):
             fed, wanted = (states.targets[:, at].long() for at in (step - 1, step))
             going = (fed != trunk.stop_id) & (wanted != IGNORED)
             state = self.layer(state, trunk.embedding[fed.clamp(min=0)])
-            with torch.no_grad():
-                target = trunk.own(states.hidden[:, step][going])
-            yield going, (trunk.own(state[going]), wanted[going], target)
+            yield going, (state[going], wanted[going], states.hidden[:, step][going])

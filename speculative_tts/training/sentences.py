@@ -88,7 +88,7 @@ class SentenceRecipe:
 
     @classmethod
     def of(cls, config: TrainTargetConfig) -> Self:
-        """The recipe of a command's settings. ValueError for one that is of other architectures."""
+        """Return the recipe of a command's settings; raise ValueError for those of others."""
         if config.compile or config.init is not None:
             raise ValueError(
                 "compile and init are not there for architecture=sentences; leave them out"
@@ -107,7 +107,7 @@ class SentenceRecipe:
 
 
 def guided_layers(layers: int) -> tuple[int, ...]:
-    """Three layers of the first half."""
+    """Choose three layers of the first half."""
     return tuple(sorted({layers // 8 - 1 if layers >= 8 else 0, layers // 5, layers // 3}))
 
 
@@ -138,7 +138,7 @@ class SentenceModel(nn.Module):
         begin_rows(self.lm, codebook)
 
     def forward(self, batch: PhoneBatch) -> tuple[Tensor, Values]:
-        """What is minimised; loss on the recorded codes, and the guide's loss."""
+        """Return the loss to minimise; those on the recorded codes and of the guide are logged."""
         x = self.lm.model.embed_tokens(batch.inputs)
         if self.training and self.noise:
             x = self._disturbed(batch.inputs, x)
@@ -155,7 +155,7 @@ class SentenceModel(nn.Module):
         return loss + self.guide * guide, {"loss": hard.mean(), "guide": guide}
 
     def _disturbed(self, inputs: Tensor, x: Tensor) -> Tensor:
-        """Inputs with some codes replaced by a neighbour and some left out."""
+        """Replace some codes by a neighbour and leave some out."""
         near = self.spread.near
         is_code = inputs < self.layout.n_codes
         draw = torch.rand(inputs.shape, device=inputs.device).masked_fill(~is_code, 1.0)
@@ -218,7 +218,7 @@ class SentenceTraining(Training):
         self._begun = self._exported = self._paced = time.monotonic()
 
     def _rate_at(self, base: float, step: int) -> float:
-        """A rise, then the base rate, then a linear fall to 0 at the plan's last step."""
+        """Return a rate that rises, stays, and falls linearly to 0 at the plan's last step."""
         rise = min(1.0, (step + 1) / max(1, self._config.warmup_steps))
         left = (self.plan.steps - step) / max(1.0, self._config.decay * self.plan.steps)
         return base * max(0.0, min(rise, left))
@@ -253,13 +253,13 @@ class SentenceTraining(Training):
             self._exported = time.monotonic()
 
     def evaluate(self) -> dict[str, Any]:
-        """Export, and the loss with the true text and with the text of another."""
+        """Export, and return the loss with the true text and with the text of another."""
         self.export(Path(self._config.out) / TARGET)
         return self.dev_figures()
 
     @torch.no_grad()
     def dev_figures(self) -> dict[str, float]:
-        """Losses in nats a code: the recorded text, and texts moved to the next utterance."""
+        """Return losses in nats a code: with the recorded text, and with the next utterance's."""
         self.model.eval()
         sums = torch.zeros(3, device=self.accelerator.device)
         for batch in self._dev:
@@ -284,7 +284,7 @@ class SentenceTraining(Training):
 
 
 def sentence_layout(config: SentenceRecipe, codec: TinyCodec) -> PhoneLayout:
-    """The layout of a fresh target, its clock measured on the codes."""
+    """Return the layout of a fresh target, its clock measured on the codes."""
     merged = PhoneLayout.merged(codec.n_codes, PHONES, dict(config.sampling))
     assert isinstance(merged, PhoneLayout)
     layout = replace(merged, block=config.block, trained_words=WORDS)
@@ -298,7 +298,7 @@ def sentence_layout(config: SentenceRecipe, codec: TinyCodec) -> PhoneLayout:
 def train_sentences(
     config: SentenceRecipe, accelerator: Accelerator, track: Log = silent
 ) -> dict[str, Any]:
-    """Train on what sst-prepare corpus=sentences left in `config.prepared`; the last figures."""
+    """Train on what sst-prepare corpus=sentences left; return the last figures."""
     settings = settings_of(config)
     done = done_before(Path(config.out) / TRAINING, settings, extend=True)
     if done is not None:

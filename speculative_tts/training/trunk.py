@@ -40,6 +40,16 @@ class TrainableTrunk:
         return nn.functional.linear(hidden, self.weight, self.bias)
 
     @property
+    def transformer(self) -> PreTrainedModel:
+        """The model, where it is one of transformers'; ValueError where not."""
+        if not isinstance(self.model, PreTrainedModel):
+            raise ValueError(
+                "gradient_checkpointing=true needs a model of transformers, this is a VALL-E; "
+                "leave it out, and lower joint.frames if memory is short"
+            )
+        return self.model
+
+    @property
     def weight(self) -> Tensor:
         """The head's speech rows: [vocab, hidden]."""
         return self.head.weight[self.rows]
@@ -73,21 +83,23 @@ class TrainableTrunk:
         )
 
 
-def load_trunk(config: CheckpointConfig) -> TrainableTrunk:
-    """Load the trunk of a target of any family."""
+def load_trunk(config: CheckpointConfig, dtype: torch.dtype = torch.float32) -> TrainableTrunk:
+    """Load the trunk of a target of any family; `dtype` is of transformers' models."""
     target = Path(config.path)
     layout, family = load_layout(config), family_of(target)
     if isinstance(layout, RowLayout):
-        return _transformers(target, layout.order(text_rows=False), *layout.stop_ids)
+        return _transformers(target, dtype, layout.order(text_rows=False), *layout.stop_ids)
     assert isinstance(layout, SpeechLayout)
     if family is VALLE:
         return _valle(target, layout)
-    return _transformers(target, slice(layout.speech_vocab_size), layout.eos_id)
+    return _transformers(target, dtype, slice(layout.speech_vocab_size), layout.eos_id)
 
 
-def _transformers(target: Path, rows: slice | Tensor, stop_id: int) -> TrainableTrunk:
+def _transformers(
+    target: Path, dtype: torch.dtype, rows: slice | Tensor, stop_id: int
+) -> TrainableTrunk:
     source, tensors = read_checkpoint(target)
-    model: Any = build_model(source, tensors, torch.float32)
+    model: Any = build_model(source, tensors, dtype)
 
     def hidden(ids: Tensor) -> Tensor:
         states: Tensor = model.model(input_ids=ids, use_cache=False).last_hidden_state

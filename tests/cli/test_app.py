@@ -617,9 +617,9 @@ def test_progress_is_plain_lines_in_a_log(
 def test_a_package_that_lacks_something_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """An ImportError of our own, with the remedy, came as a traceback."""
     monkeypatch.setitem(sys.modules, "pyworld", None)
-    world._pyworld.cache_clear()
+    world.load_pyworld.cache_clear()
     with pytest.raises(ImportError) as caught:
-        world._pyworld()
+        world.load_pyworld()
     told = messages.one_line(caught.value, DecodeConfig)
     assert told is not None
     assert "pip install 'speculative_tts[tiny]'" in told

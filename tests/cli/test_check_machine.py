@@ -50,6 +50,7 @@ def test_a_probe_runs_the_engine() -> None:
     assert hours.sampler_seconds(JOBS[0], 1, torch.device("cpu")) > 0
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.paper.name)
 def test_runs_are_those_of_the_experiments(job: Job) -> None:
     """All points of the sweeps in which a language model speaks with its cache.

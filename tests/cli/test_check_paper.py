@@ -18,7 +18,7 @@ from speculative_tts.models.families.valle.checkpoint import save_valle
 from speculative_tts.models.heads import HeadTensors, save_heads
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.preflight import needs, paper
-from speculative_tts.preflight.table import Finding
+from speculative_tts.preflight.table import CheckedItem
 from speculative_tts.records import ListItem, to_row, write_jsonl
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -91,12 +91,12 @@ def write_codes(folder: Path) -> None:
 def big_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory on a machine with all judges and packages, a large disk and GPU."""
     monkeypatch.chdir(tmp_path)
-    heard = Finding("whisper", "judges=ssd", True, "runs here")
+    heard = CheckedItem("whisper", "judges=ssd", True, "runs here")
     monkeypatch.setattr(paper, "judges", lambda *_: [heard])
     monkeypatch.setattr(needs, "_is_found", lambda _: True)
     usage = shutil.disk_usage(tmp_path)._replace(free=10_000 * 2**30)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    monkeypatch.setattr(paper, "_gpu", lambda _: Finding("GPU memory", "all", True, "80 GiB"))
+    monkeypatch.setattr(paper, "_gpu", lambda _: CheckedItem("GPU memory", "all", True, "80 GiB"))
     return tmp_path
 
 

@@ -77,7 +77,11 @@ def test_no_config_is_forgotten() -> None:
 
 @pytest.mark.parametrize(
     "choice",
-    [f"{group}={name}" for group in sorted(GROUPS | OTHERS.keys()) for name in options(group)],
+    [
+        pytest.param(f"{group}={name}", marks=[pytest.mark.whole] * (group == "experiment"))
+        for group in sorted(GROUPS | OTHERS.keys())
+        for name in options(group)
+    ],
 )
 def test_option_composes_and_its_sweep_too(choice: str) -> None:
     program = OTHERS.get(choice.partition("=")[0], "sst-decode")

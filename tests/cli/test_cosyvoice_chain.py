@@ -57,6 +57,7 @@ def test_the_draft_is_a_cosyvoice_folder_trained_by_the_papers_policy(root: Path
     assert json.loads((root / "draft/inheritance.json").read_text())["layers"] == [0, 3]
 
 
+@pytest.mark.whole
 def test_groups_decode_eval_and_report(root: Path, tmp_path: Path) -> None:
     runs, caches = tmp_path / "runs", f"groups.cache={tmp_path / 'caches'}"
     models = [f"target.path={root / 'target'}", "target.name=cosy"]

@@ -102,6 +102,7 @@ def test_a_run_ends_with_what_it_found(
     assert len(capsys.readouterr().out.splitlines()) == 2  # no model ran: nothing was found
 
 
+@pytest.mark.whole
 def test_killed_and_run_again_equals_undisturbed(tmp_path: Path) -> None:
     models = write_fake_models(tmp_path / "models", utterances=30)
     common = [*models.overrides, "rule=tolerance", "instrument=2", "timing=8", "batch_size=4"]

@@ -105,13 +105,13 @@ def test_links_lead_to_pages_or_are_text() -> None:
     pages = script("site_pages")
     known = pages.places()
     link = pages.LINK.search("see [there](no-such-page.md)")
-    assert pages._relink(link, "docs/api.md", known) == "[there](no-such-page.md)"  # mkdocs tells
+    assert pages.relink(link, "docs/api.md", known) == "[there](no-such-page.md)"  # mkdocs tells
     link = pages.LINK.search("[scale](docs/paper-scale.md#judges)")
-    assert pages._relink(link, "README.md", known) == "[scale](paper-scale.md#judges)"
+    assert pages.relink(link, "README.md", known) == "[scale](paper-scale.md#judges)"
     link = pages.LINK.search("[configs/](../configs)")
-    assert pages._relink(link, "docs/commands.md", known) == "configs/"
+    assert pages.relink(link, "docs/commands.md", known) == "configs/"
     link = pages.LINK.search("![plot](results/ssd/beta.png)")
-    assert pages._relink(link, "README.md", known) == "![plot](results/ssd/beta.png)"
+    assert pages.relink(link, "README.md", known) == "![plot](results/ssd/beta.png)"
 
 
 def outputs(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:

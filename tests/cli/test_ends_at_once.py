@@ -23,6 +23,7 @@ def ends(
     return stop.is_stop.to(logits.dtype).expand_as(logits)
 
 
+@pytest.mark.whole
 def test_runs_without_a_code_finish_and_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

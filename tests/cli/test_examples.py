@@ -21,6 +21,7 @@ def blocks(page: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("page", ["README.md", "docs/api.md"])
 def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -35,6 +36,7 @@ def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 QUICK = {"decode": ["instrument=0", "runtime.warmup=0"], "eval": ["metrics=[wer]", "workers=1"]}
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_the_readmes_walk_from_decoding_to_a_page_with_other_audio(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

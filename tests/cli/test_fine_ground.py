@@ -41,6 +41,7 @@ def test_its_draft_is_often_wrong(tmp_path: Path) -> None:
     assert 0.15 < accepted / drafted < 0.6
 
 
+@pytest.mark.whole
 def test_alike_codes_make_groups(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Cosines of its embeddings order codes as their sound does; free embeddings had 0.27."""
     options = ["cache=groups", "target=tiny_fine", "groups.mean_size=4.5"]

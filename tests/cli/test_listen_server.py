@@ -18,6 +18,8 @@ from speculative_tts.commands.listen import main
 from speculative_tts.listening.answers import read_answers
 from speculative_tts.listening.key import Key, read_key
 
+pytestmark = pytest.mark.whole
+
 NAMES = ["target-s0-22222222", "speculative-tolerance-b0.4-k3-s0-33333333"]
 KILLS = 5
 

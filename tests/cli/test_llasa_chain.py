@@ -58,6 +58,7 @@ def decoding(root: Path, draft: Path, out: str) -> list[str]:
     ]
 
 
+@pytest.mark.whole
 def test_the_chain_from_draft_to_report(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     draft = root / "draft-of-8b"
     training = ["layers=[0,1,3]", "steps=2", "batch_size=2", "dev_utterances=2", "warmup=1"]

@@ -34,6 +34,7 @@ def planned(*arguments: str) -> list[list[str]]:
     return [[Path(line[0]).name, *one] for line in lines for one in one_by_one(line[1:])]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ["ssd", "pcg", "mtp"])
 def test_a_papers_chain(name: str) -> None:
     """It begins with the paper's own preflight, runs all its experiments, and all composes."""

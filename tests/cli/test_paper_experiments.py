@@ -19,6 +19,8 @@ from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.schema.common import Device, DType, Similarity
 from speculative_tts.schema.decode import Repetition, System
 
+pytestmark = pytest.mark.whole
+
 SEARCHED, AT_SPEED, ELSEWHERE = 77.0, 3.0, 2.0  # a mean size; acceptance lengths
 SEARCHES = ("table1", "table3")  # the others take the nearest of all runs
 PAPERS = ("ssd", "pcg", "mtp")

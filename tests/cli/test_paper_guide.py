@@ -14,6 +14,8 @@ from speculative_tts.commands import decode, precompute, train_heads
 from speculative_tts.commands.app import Command
 from speculative_tts.preflight.needs import needs
 
+pytestmark = pytest.mark.whole
+
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs/paper-scale.md").read_text()
 SCRIPTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]

@@ -49,7 +49,7 @@ def reproduce(root: Path, paper: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     "paper",
-    [pytest.param("ssd", marks=pytest.mark.slow)]
+    [pytest.param("ssd", marks=[pytest.mark.slow, pytest.mark.whole])]
     + [pytest.param(name, marks=pytest.mark.full) for name in ("pcg", "mtp")],
 )
 def test_from_preflight_to_tables(root: Path, paper: str) -> None:

@@ -11,6 +11,8 @@ from cli.test_paper_guide import commands, compose
 
 from speculative_tts.commands import decode
 
+pytestmark = pytest.mark.whole
+
 ROOT = Path(__file__).parents[2]
 PAPERS = ("ssd", "pcg", "mtp")
 

@@ -39,6 +39,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_the_plain_workflow_changes_no_tracked_file(
     clone: Path, monkeypatch: pytest.MonkeyPatch
@@ -64,6 +65,7 @@ def test_results_are_written_where_git_does_not_look(clone: Path, command: objec
     assert git(clone, "status", "--porcelain") == ""
 
 
+@pytest.mark.whole
 def test_make_results_is_what_writes_the_tables_that_ship() -> None:
     def planned(*arguments: str) -> list[str]:
         make = ["make", "-n", "--no-print-directory", *arguments]

@@ -12,6 +12,8 @@ from speculative_tts.evaluation.rows import row_of
 from speculative_tts.evaluation.sources import read_run
 from tests.fake_models import write_fake_models
 
+pytestmark = pytest.mark.whole
+
 
 def test_utterances_are_timed_in_every_process(tmp_path: Path) -> None:
     """A speed's interval was drawn over the utterances of one process."""

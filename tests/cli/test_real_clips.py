@@ -10,6 +10,7 @@ from speculative_tts.commands import decode, prepare
 from speculative_tts.commands import eval as evaluate
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 def test_ground_truth_of_a_published_list(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

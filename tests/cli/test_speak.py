@@ -194,7 +194,7 @@ def test_mistakes_are_one_line_and_leave_no_file(
     prompts = {name: tmp_path / f"{name}.wav" for name in PROMPTS}
     soundfile.write(prompts["empty"], np.zeros(0), 16_000)
     prompts["broken"].write_bytes(b"RIFF")
-    soundfile.write(prompts["short"], np.full(300, 0.1), 16_000)
+    soundfile.write(prompts["short"], np.sin(np.arange(300)), 16_000)
     soundfile.write(prompts["silent"], np.zeros(16_000), 16_000)
     soundfile.write(prompts["nan"], np.full(16_000, np.nan), 16_000, subtype="FLOAT")
     soundfile.write(prompts["good"], tone(np.random.default_rng(1), seconds=1), 16_000)
@@ -275,6 +275,7 @@ PROGRAM = [
 ]
 
 
+@pytest.mark.whole
 def test_standard_output_has_the_speech_alone(models: FakeModels, tmp_path: Path) -> None:
     own = [*PROGRAM, *models.overrides, *STREAM, "out=-"]
     wav = subprocess.run(own, capture_output=True, check=True).stdout
@@ -342,13 +343,14 @@ def test_standard_input_without_a_text_is_one_line(
     assert message in line
 
 
-def test_a_listener_who_leaves_is_no_bad_input(models: FakeModels) -> None:
-    """A pipe closed at its other end while text comes by another: 1, and nothing is said."""
+@pytest.mark.whole
+def test_a_listener_who_leaves_is_no_mistake(models: FakeModels) -> None:
+    """A pipe closed at its other end while text comes by another: 0, and nothing is said."""
     settings = [*models.overrides, *STREAM, "text=-", "out=-", "runtime.kernels=torch"]
     own = shlex.join([*PROGRAM, *settings])
     line = f"echo alpha two | {own} | true; exit ${{PIPESTATUS[1]}}"
     ended = subprocess.run(["bash", "-c", line], capture_output=True, check=False)
-    assert (ended.returncode, ended.stderr) == (1, b"")
+    assert (ended.returncode, ended.stderr) == (0, b"")
 
 
 def test_from_python_a_target_without_a_draft_speaks_alone() -> None:

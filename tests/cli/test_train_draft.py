@@ -43,9 +43,12 @@ def finish(command):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def kill_after_first_state(command, folder):
-    """SIGKILL as soon as a state is on disk, some steps later."""
-    with subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL) as process:
+def kill_after_first_state(command, folder, *, together=False):
+    """SIGKILL as soon as a state is on disk, some steps later; `together`: its children too."""
+    start = {"start_new_session": together}
+    with subprocess.Popen(
+        command, env=environment(), stderr=subprocess.DEVNULL, **start
+    ) as process:
         deadline = time.monotonic() + 300  # the machine may be busy
         try:
             while not list(folder.glob("training/state-*.pt")):
@@ -53,7 +56,7 @@ def kill_after_first_state(command, folder):
                 assert process.poll() is None, "the training ended before it could be killed"
                 time.sleep(0.002)
         finally:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL) if together else process.kill()
     assert process.returncode == -signal.SIGKILL
 
 
@@ -84,6 +87,37 @@ def test_two_processes_do_what_one_does_with_twice_the_batch(tmp_path, options):
     assert one.pop("draft") != two.pop("draft")
     assert two == pytest.approx(one, rel=1e-5)
     same_weights(tmp_path, "model.safetensors", atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.whole
+@pytest.mark.parametrize("kind", ["linear", "recurrent"])
+def test_two_processes_train_heads_of_a_frozen_trunk_as_one_does(tmp_path, options, kind):
+    own = [option for option in options if option.startswith(("target", "codes"))]
+    own += [f"kind={kind}", "n=3", "steps=6", "warmup=2", "eval_every=3", "dev_utterances=4"]
+    own += ["sequences=24", "batch_size=16", "gradient_checkpointing=true"]
+    module = "speculative_tts.commands.train_heads"
+    one = [*own, "accumulate=2", f"out={tmp_path / 'one'}"]
+    two = [*own, f"out={tmp_path / 'two'}"]
+    first, second = finish(command([], one, module)), finish(command(TWO, two, module))
+    assert second["dev_loss"] == pytest.approx(first["dev_loss"], rel=1e-5)
+    name = "heads" if kind == "linear" else "recurrent"
+    first, second = (load_file(tmp_path / run / f"{name}.safetensors") for run in ("one", "two"))
+    for key, tensor in first.items():
+        torch.testing.assert_close(second[key].float(), tensor.float(), rtol=0, atol=1)
+
+
+@pytest.mark.slow
+@pytest.mark.whole
+def test_two_processes_that_were_killed_go_on_to_the_same_result(tmp_path, options):
+    options += ["steps=60", "batch_size=3"]
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    finish(command(TWO, [*options, f"out={whole}"]))
+    first = [*options, f"out={cut}", "save_every=5"]
+    kill_after_first_state(command(TWO, first), cut, together=True)
+    assert not (cut / "config.json").exists()
+    finish(command(TWO, first))
+    assert (cut / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 
 @pytest.mark.slow

@@ -44,6 +44,7 @@ def run(tmp_path: Path, command: str, *settings: str) -> str:
     return done.stdout
 
 
+@pytest.mark.whole
 def test_toys_of_every_kind_decode_and_are_scored(tmp_path: Path, settings: list[str]) -> None:
     rule = ["rule=timid", "rule.trust=0.4"]  # a key of a new kind does not choose it
     given = ["target=bigrams", *rule, "drafter=again", "data.path=list.jsonl"]

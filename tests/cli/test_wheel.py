@@ -73,7 +73,7 @@ def test_the_native_step_is_compiled_into_the_wheel(programs: Path, tmp_path: Pa
     script = (
         "from speculative_tts.native import compile, library\n"
         "assert all(library.load(name) for name in {library.instructions(), 'portable'})\n"
-        "first = library.kernel_name(); library._loaded.cache_clear(); library.PATTERN = '-'\n"
+        "first = library.kernel_name(); library.loaded.cache_clear(); library.PATTERN = '-'\n"
         "print(first, library.kernel_name())"
     )
     names = start(programs, tmp_path, "python", "-c", script, **bare).split()

@@ -166,6 +166,7 @@ def test_prompts_are_encoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert len(encoded) == 2 * before
 
 
+@pytest.mark.whole
 @pytest.mark.slow
 @pytest.mark.parametrize("system", ["rule=tolerance", "system=target"])
 def test_kills_at_random_moments_change_nothing(

@@ -9,6 +9,8 @@ import pytest
 
 from tests.markdown_tables import blocks
 
+pytestmark = pytest.mark.whole
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "core_seconds.py"
 

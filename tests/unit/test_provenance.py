@@ -28,17 +28,19 @@ from speculative_tts.schema.decode import (
     READS,
     Capture,
     DecodeConfig,
-    DrafterDType,
     HeadsConfig,
-    HeadsDrafterConfig,
     Kernels,
-    LMDrafterConfig,
     PathMode,
-    RecurrentDrafterConfig,
     RuntimeConfig,
     SamplingConfig,
     System,
     ViterbiConfig,
+)
+from speculative_tts.schema.drafters import (
+    DrafterDType,
+    HeadsDrafterConfig,
+    LMDrafterConfig,
+    RecurrentDrafterConfig,
 )
 from speculative_tts.schema.laws import Since
 from speculative_tts.schema.limits import Whole
@@ -313,3 +315,19 @@ def test_peak_memory_is_this_process_alone() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert 0 < float(found.stdout) < 0.4 < provenance.peak_gib()
+
+
+def test_weights_of_a_pickle_count_where_a_folder_has_no_others(tmp_path: Path) -> None:
+    """Two SNAC codecs of one config.json were one codec to the caches."""
+    (tmp_path / "config.json").write_text("{}")
+    bare = provenance.content_hash(tmp_path)
+    weights = tmp_path / "pytorch_model.bin"
+    weights.write_bytes(b"one")
+    first = provenance.content_hash(tmp_path)
+    weights.unlink()
+    weights.write_bytes(b"another")
+    assert len({bare, first, provenance.content_hash(tmp_path)}) == 3
+    (tmp_path / "model.safetensors").write_bytes(b"x")
+    both = provenance.content_hash(tmp_path)
+    weights.unlink()
+    assert provenance.content_hash(tmp_path) == both  # beside others it is not read

@@ -14,7 +14,7 @@ from speculative_tts.decoding.sampling import randomness
 
 ROOT = Path(__file__).parents[2]
 VERIFY, DRAW = (
-    jaxtyped(function, typechecker=checked) for function in (AcceptanceRule.judge, randomness.draw)
+    jaxtyped(typechecker=checked)(function) for function in (AcceptanceRule.judge, randomness.draw)
 )
 LAWS = torch.full((1, 3, 4), 0.25)
 TOKENS = torch.zeros(1, 2, dtype=torch.int64)
@@ -44,6 +44,7 @@ def test_a_wrong_shape_is_found(what: str, change: dict[int, torch.Tensor]) -> N
         VERIFY(Tolerance(), *given)
 
 
+@pytest.mark.whole
 def test_the_makefiles_hook_finds_one_too() -> None:
     """Its flags, by a run of pytest whose only test calls with a wrong shape."""
     flags = next(

@@ -76,6 +76,7 @@ def test_pieces_are_taken_as_they_are_needed() -> None:
     stream.close()
 
 
+@pytest.mark.whole
 def test_what_a_lost_process_had_is_done_again(tmp_path: Path) -> None:
     pieces = [(tmp_path, number) for number in range(12)]
     found = list(Processes(2, retries=1).each(die_once, pieces))
@@ -83,6 +84,7 @@ def test_what_a_lost_process_had_is_done_again(tmp_path: Path) -> None:
     assert (tmp_path / "died").exists()
 
 
+@pytest.mark.whole
 def test_a_piece_that_kills_every_process_ends_in_one_line() -> None:
     with pytest.raises(ValueError, match="workers were lost 3 times") as caught:
         list(Processes(2, retries=2).each(die, range(4)))
@@ -132,12 +134,14 @@ def test_copies_end_with_who_asked_for_them() -> None:
     assert not active_children()
 
 
+@pytest.mark.whole
 def test_a_copy_that_is_killed_ends_in_one_line() -> None:
     with pytest.raises(ValueError, match="a copy of the process was lost") as caught:
         list(copies(counted, [[1, 2], [3, -1]]))
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.whole
 def test_a_copy_that_is_killed_as_it_sends_ends_in_one_line() -> None:
     """A pipe holds 64 KiB: a copy waits in the middle of a result until the first part is read."""
 

@@ -75,6 +75,11 @@ def build_multi_token(
     facts: dict[str, Any] = {"heads": content_hash(folder), "n": loaded.n}
     if viterbi.mode is PathMode.none:
         return MultiToken(loaded, IndependentHeads(sampler), facts)
+    if sampler.slots is not None:
+        raise ValueError(
+            f"viterbi.mode {viterbi.mode.name} joins codes of one codebook, and a frame of this "
+            f"target has {len(sampler.slots.sizes)}; give viterbi.mode=none"
+        )
     table, about = _kept_transitions(viterbi.transitions, viterbi.weight, target, keep)
     search = PathSearch(
         table,

@@ -5,7 +5,8 @@ token is may depend on the uniforms of its own and earlier positions only: they 
 a draft was thrown away (see `decoding.sampling.randomness`).
 """
 
-from typing import Protocol, Self
+from abc import ABC, abstractmethod
+from typing import Any, Protocol, Self
 
 import torch
 from jaxtyping import Float, Int64
@@ -16,6 +17,7 @@ from speculative_tts.decoding.gpu import draws
 from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.host import readable
+from speculative_tts.models.speech_lm import HiddenModel
 from speculative_tts.native.walk import NativeDrafter
 
 PerRow = Int64[Tensor, " batch"]
@@ -67,6 +69,31 @@ class Drafting(Protocol):
         last state and 0.
         """
         ...
+
+
+class CacheReader(ABC):
+    """A drafter that reads what the target's cache keeps; it brings the target that keeps it.
+
+    Else as `Drafter`.
+    """
+
+    verifier: HiddenModel  # the target, as it must be run
+
+    @property
+    @abstractmethod
+    def reach(self) -> int | None:
+        """See `Drafter`."""
+
+    @abstractmethod
+    def start_with(self, size: Size, cache: Any) -> Drafting:
+        """Return the state that batches of a size need, beside the target's cache of them."""
+
+
+def started(drafter: Drafter | CacheReader, size: Size, cache: Any) -> Drafting:
+    """Return a drafter's state for batches whose target has this cache."""
+    if isinstance(drafter, CacheReader):
+        return drafter.start_with(size, cache)
+    return drafter.start(size)
 
 
 def picked(x: Tensor, index: PerRow) -> Float[Tensor, "batch width"]:

@@ -18,7 +18,7 @@ from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.heads import Heads
 from speculative_tts.native import blocks
 from speculative_tts.native.walk import NativeDrafter
-from speculative_tts.schema.decode import HeadsDrafterConfig
+from speculative_tts.schema.drafters import HeadsDrafterConfig
 
 if TYPE_CHECKING:
     from speculative_tts.decoding.builder import Builder
@@ -66,13 +66,13 @@ class HeadsDrafting(NewestStates):
     def native(self, sampler: Sampler, lookahead: int) -> NativeDrafter | None:
         """See `Drafting`: native if heads and chooser are; it reads the states in place."""
         heads, chosen = self._heads.native, self._chooser.native
-        if heads is None or chosen is None or self._hidden is None:
+        if heads is None or chosen is None or self.hidden is None:
             return None
         own, search = chosen
         if search is None and own != sampler:  # the batch's draws from each head
             return None
         check_lookahead(lookahead, self._heads)
-        return blocks.drafter(heads, search, self._hidden)
+        return blocks.drafter(heads, search, self.hidden)
 
     def propose(
         self,
@@ -82,8 +82,8 @@ class HeadsDrafting(NewestStates):
     ) -> tuple[PerRow, Laws]:
         """See `Drafting`."""
         check_lookahead(lookahead, self._heads)
-        assert self._hidden is not None
+        assert self.hidden is not None
         # The whole block, also where fewer fit: a path hangs on all heads, not on other rows' room.
-        laws = self._chooser.draft(self._heads(self._hidden)[:, 1 : lookahead + 1], rows)
+        laws = self._chooser.draft(self._heads(self.hidden)[:, 1 : lookahead + 1], rows)
         drafted = up_to_stop(rows, room(rows, lookahead), lookahead)
         return drafted, laws[:, : most(drafted, lookahead)]

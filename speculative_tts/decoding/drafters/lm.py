@@ -14,7 +14,7 @@ from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.host import readable
 from speculative_tts.models.speech_lm import Model
 from speculative_tts.native.walk import NativeDrafter
-from speculative_tts.schema.decode import LMDrafterConfig
+from speculative_tts.schema.drafters import LMDrafterConfig
 
 if TYPE_CHECKING:
     from speculative_tts.decoding.builder import Builder
@@ -53,22 +53,22 @@ class LMDrafting:
 
     def __init__(self, model: Model, size: Size, entropy: float | None = None) -> None:
         self._model, self._entropy = model, entropy
-        self._lengths = torch.zeros(size.batch, dtype=torch.int64, device=model.device)
-        self._cache = model.cache(size.batch, size.positions)
-        self._behind = 1  # tokens the model may not have seen
-        self._drafted = torch.zeros_like(self._lengths)
+        self.lengths = torch.zeros(size.batch, dtype=torch.int64, device=model.device)
+        self.cache = model.cache(size.batch, size.positions)
+        self.behind = 1  # tokens the model may not have seen
+        self.drafted = torch.zeros_like(self.lengths)
 
     def load(self, requests: list[Request]) -> None:
         """See `Drafting`."""
         prompts = [r.prompt if r.draft_prompt is None else r.draft_prompt for r in requests]
-        self._lengths.copy_(lengths_of(prompts))
-        self._model.prefill(prompts, self._cache)
+        self.lengths.copy_(lengths_of(prompts))
+        self._model.prefill(prompts, self.cache)
 
     def row(self, index: int) -> "LMDrafting":
         """See `Drafting`."""
         one = copy(self)
-        one._lengths = self._lengths[index : index + 1]
-        one._cache = self._cache.row(index)
+        one.lengths = self.lengths[index : index + 1]
+        one.cache = self.cache.row(index)
         return one
 
     def propose(self, rows: BatchState, sampler: Sampler, lookahead: int) -> tuple[PerRow, Laws]:
@@ -76,16 +76,16 @@ class LMDrafting:
         steps = self.native_steps(sampler)
         if steps is not None:
             wanted = room(rows, lookahead)
-            given = rows, wanted, lookahead, self._behind, self._entropy
-            self._drafted, laws = steps.draft(*given)
-            return self._drafted, laws
+            given = rows, wanted, lookahead, self.behind, self._entropy
+            self.drafted, laws = steps.draft(*given)
+            return self.drafted, laws
         model = self._model
-        drafts = Drafts(rows, self._lengths, lookahead, self._behind, self._entropy)
+        drafts = Drafts(rows, self.lengths, lookahead, self.behind, self._entropy)
         for number in drafts:
-            logits = model.extend(drafts.ids, self._cache, drafts.start)
+            logits = model.extend(drafts.ids, self.cache, drafts.start)
             drafts.add(sampler, logits[:, 0] if number else picked(logits, drafts.newest))
-        self._drafted, laws = drafts.result(model.vocab_size)
-        return self._drafted, laws
+        self.drafted, laws = drafts.result(model.vocab_size)
+        return self.drafted, laws
 
     def native(self, sampler: Sampler, lookahead: int) -> NativeDrafter | None:  # noqa: ARG002 - any
         """See `Drafting`."""
@@ -94,7 +94,7 @@ class LMDrafting:
 
     def native_steps(self, sampler: Sampler) -> SampledSteps | None:
         """Return native steps of the model; None where Python makes them."""
-        return sampled_steps(self._model, self._cache, self._lengths, sampler)
+        return sampled_steps(self._model, self.cache, self.lengths, sampler)
 
     def observe(
         self,
@@ -106,7 +106,7 @@ class LMDrafting:
         Always, where looking would wait.
         """
         if not readable(accepted):
-            self._behind = 2
+            self.behind = 2
             return
-        full = (accepted == self._drafted) & (accepted > 0)
-        self._behind = 2 if bool(full.any()) else 1
+        full = (accepted == self.drafted) & (accepted > 0)
+        self.behind = 2 if bool(full.any()) else 1

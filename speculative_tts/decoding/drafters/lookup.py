@@ -17,7 +17,7 @@ from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, most
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.native import lookup
 from speculative_tts.native.walk import NativeDrafter
-from speculative_tts.schema.decode import LookupDrafterConfig
+from speculative_tts.schema.drafters import LookupDrafterConfig
 
 if TYPE_CHECKING:
     from speculative_tts.decoding.builder import Builder

@@ -14,16 +14,16 @@ class NewestStates:
     """A `Drafting` that keeps the states that the newest tokens of a batch were drawn from."""
 
     def __init__(self) -> None:
-        self._hidden: Tensor | None = None
+        self.hidden: Tensor | None = None
 
     def load(self, requests: list[Request]) -> None:
         """See `Drafting`: there is nothing before the first state."""
 
     def row(self, index: int) -> Self:
         """See `Drafting`."""
-        assert self._hidden is not None
+        assert self.hidden is not None
         one = copy(self)
-        one._hidden = self._hidden[index : index + 1]
+        one.hidden = self.hidden[index : index + 1]
         return one
 
     def propose(self, rows: BatchState, sampler: Sampler, lookahead: int) -> tuple[PerRow, Laws]:
@@ -33,4 +33,4 @@ class NewestStates:
     def observe(self, hidden: States, accepted: PerRow) -> None:
         """Keep the state that the newest token was drawn from."""
         newest = picked(hidden, accepted)
-        self._hidden = newest if self._hidden is None else self._hidden.copy_(newest)
+        self.hidden = newest if self.hidden is None else self.hidden.copy_(newest)

@@ -19,7 +19,7 @@ from speculative_tts.models.families.code_lm import CodeLM
 from speculative_tts.models.recurrent import RecurrentLayer
 from speculative_tts.native import recurrent
 from speculative_tts.native.walk import NativeDrafter
-from speculative_tts.schema.decode import RecurrentDrafterConfig
+from speculative_tts.schema.drafters import RecurrentDrafterConfig
 
 if TYPE_CHECKING:
     from speculative_tts.decoding.builder import Builder
@@ -71,14 +71,14 @@ class RecurrentDrafting(NewestStates):
 
     def native(self, sampler: Sampler, lookahead: int) -> NativeDrafter | None:  # noqa: ARG002 - any
         """See `Drafting`: native if the layer is; it reads the states in place."""
-        if self._layer.native is None or self._hidden is None:
+        if self._layer.native is None or self.hidden is None:
             return None
-        return recurrent.drafter(self._layer.native, self._hidden)
+        return recurrent.drafter(self._layer.native, self.hidden)
 
     def propose(self, rows: BatchState, sampler: Sampler, lookahead: int) -> tuple[PerRow, Laws]:
         """See `Drafting`."""
-        assert self._hidden is not None
-        target, state = self._target, self._hidden
+        assert self.hidden is not None
+        target, state = self._target, self.hidden
         drafts = Drafts(rows, rows.lengths, lookahead)
         for _ in drafts:
             state = self._layer(state, target.embed(drafts.ids[:, 0]))

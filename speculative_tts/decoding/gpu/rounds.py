@@ -118,7 +118,7 @@ def settle(
         return verdict.accepted
     groups = kernels.sums
     classes = laws if groups is None else (groups.coarse(laws[0]), groups.coarse(laws[1]))
-    accepted, scale = _accept(kernels, rows, classes, fed, drafted)
+    accepted, scale = accept(kernels, rows, classes, fed, drafted)
     made = accepted, drafted, scale
     mass = None if groups is None else groups.residual(laws, classes, made)
     _settle(rows, mass, made, sums, laws)
@@ -146,7 +146,7 @@ def kernels_of(rule: AcceptanceRule) -> RuleKernels | None:
     return _kernels[rule]
 
 
-def _accept(
+def accept(
     kernels: RuleKernels, rows: RowTensors, classes: Pair, fed: Tensor, drafted: Tensor
 ) -> Pair:
     """Return how many each row accepts, and what its draft is divided by after them (blocks)."""

@@ -87,8 +87,8 @@ class Graphs:
     def __init__(
         self, capture: Capture | None = None, free_share: Callable[[], float] = free_share
     ) -> None:
-        self._capture, self._free_share = capture, free_share
-        self._kept: dict[Hashable, tuple[Any, Step]] = {}
+        self.capture, self.free_share = capture, free_share
+        self.kept: dict[Hashable, tuple[Any, Step]] = {}
 
     def decode(
         self, looping: LoopSpec[Any], requests: list[Request], loaded: Step = lambda: None
@@ -165,13 +165,13 @@ class Graphs:
                         running[index].load([request])
                 if ended:
                     continue  # first tokens are seen before more are made
-                for _ in range(LOOKS if self._capture else 1):
+                for _ in range(LOOKS if self.capture else 1):
                     if not loop.run_native(looping.several):
                         step()
 
     def bucket(self, looping: LoopSpec[AnyLoop], requests: list[Request]) -> Size | None:
         """Return the size that a step is captured for; None without capture."""
-        return Size.of(requests, looping.slack).bucket() if self._capture else None
+        return Size.of(requests, looping.slack).bucket() if self.capture else None
 
     def fitting(self, looping: LoopSpec[AnyLoop], requests: list[Request], vocab_size: int) -> int:
         """Return how many rows of these requests fit the GPU's free memory, by a loop of one row.
@@ -182,47 +182,47 @@ class Graphs:
         self._let_go(until=lambda: False)
         size = replace(Size.of(requests, looping.slack), batch=1)
         before = torch.cuda.memory_allocated()
-        loop = looping.make(size if self._capture is None else size.bucket())
+        loop = looping.make(size if self.capture is None else size.bucket())
         row = torch.cuda.memory_allocated() - before
         del loop
         laws = LAWS_A_ROW * 4 * vocab_size * (looping.slack + 1)
-        turns = 1 if self._capture is None else 2
+        turns = 1 if self.capture is None else 2
         return rows_that_fit(torch.cuda.mem_get_info()[0], row + turns * laws)
 
     def _replays(self) -> AbstractContextManager[None]:
         """Return a context in which prefills are replayed, if steps are."""
-        return replays() if self._capture is cuda_graph else nullcontext()
+        return replays() if self.capture is cuda_graph else nullcontext()
 
     def _let_go(self, until: Callable[[], bool]) -> None:
         """Drop kept loops, those used longest ago first."""
-        while self._kept and not until():
-            self._kept.pop(next(iter(self._kept)))
+        while self.kept and not until():
+            self.kept.pop(next(iter(self.kept)))
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
 
     @contextmanager
     def _taken(self, looping: LoopSpec[AnyLoop], size: Size) -> Iterator[tuple[AnyLoop, Step]]:
         """Take out a kept loop and its step, or make new ones; keep them afterwards."""
-        if self._capture is None or looping.key is None:
+        if self.capture is None or looping.key is None:
             loop = looping.make(size)
             yield loop, loop.step
             return
         size, loop, step = self._captured(looping, size)
         yield loop, step
-        self._kept[looping.key, size] = loop, step
+        self.kept[looping.key, size] = loop, step
 
     def _captured(self, looping: LoopSpec[AnyLoop], size: Size) -> tuple[Size, AnyLoop, Step]:
         """Use the exact size if the model is too short for the bucket."""
-        assert self._capture is not None
+        assert self.capture is not None
         for fitting in (size.bucket(), size):
-            if (looping.key, fitting) in self._kept:
-                return fitting, *self._kept.pop((looping.key, fitting))
-        self._let_go(until=lambda: self._free_share() >= LEAST_FREE)
+            if (looping.key, fitting) in self.kept:
+                return fitting, *self.kept.pop((looping.key, fitting))
+        self._let_go(until=lambda: self.free_share() >= LEAST_FREE)
         try:
             size, loop = size.bucket(), looping.make(size.bucket())
         except ValueError:
             loop = looping.make(size)
-        return size, loop, self._capture(loop.step)
+        return size, loop, self.capture(loop.step)
 
 
 def rows_that_fit(free: int, row: int) -> int:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState
 from speculative_tts.decoding.outcome import Tally
+from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
 from speculative_tts.decoding.sampling.randomness import DRAFT, NEXT
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.decoding.sampling.sampler import Sampler, settings_of
@@ -29,7 +30,8 @@ from speculative_tts.native.walk import (
     emit,
 )
 
-SAMPLERS = (Sampler, RepetitionAware)  # whose distributions are native throughout
+# whose distributions are native throughout
+SAMPLERS = (Sampler, RepetitionAware, RepetitionPenalty)
 
 PerRow = Int64[Tensor, " batch"]
 
@@ -92,7 +94,8 @@ class SampledSteps:
 def batch_of(rows: BatchState, sampler: Sampler) -> Batch:
     """Return the view of rows that native calls read and change."""
     stop, barred = rows.stop, sampler.barred_of(rows.stop)
-    places = sample.Places(rows.tokens, rows.count, stop.minimum, stop.is_stop, barred)
+    given = (stop.minimum, stop.is_stop, barred, stop.prompted)
+    places = sample.Places(rows.tokens, rows.count, *given)
     state = (rows.tokens, rows.uniforms, rows.again, rows.count, rows.limit, rows.done, rows.ends)
     return Batch(*state, places, settings_of(sampler))
 

@@ -15,7 +15,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Block, Request, Size
-from speculative_tts.decoding.drafters.drafter import Drafter, Laws, PerRow
+from speculative_tts.decoding.drafters.drafter import (
+    CacheReader,
+    Drafter,
+    Laws,
+    PerRow,
+    started,
+)
 from speculative_tts.decoding.gpu import rounds
 from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, LoopSpec
@@ -36,7 +42,7 @@ class Speculation:
     """A drafter, the target that verifies, and the rule; `lookahead` tokens a round at most."""
 
     target: HiddenModel
-    drafter: Drafter
+    drafter: Drafter | CacheReader
     rule: AcceptanceRule
     sampler: Sampler
     stop_ids: tuple[int, ...]
@@ -79,7 +85,7 @@ class Rounds:
         self.rows = BatchState(size, speculation.stop_ids, target.vocab_size, target.device, again)
         self.tally = Tally(size.batch, lookahead, target.device)
         self._cache = target.cache(size.batch, size.positions)
-        self._drafting = speculation.drafter.start(size)
+        self._drafting = started(speculation.drafter, size, self._cache)
         self._speculation, self._watch = speculation, watch
         self._native: NativeRounds | None = None
 

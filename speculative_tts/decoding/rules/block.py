@@ -87,7 +87,7 @@ class BlockRule(AcceptanceRule):
     ) -> tuple[Float[Tensor, "batch fed"], Steps]:
         """P_0, P_1, .. and h_1, h_2, ..; `uniform` says the groups of the drafted tokens."""
         lookahead = drafted.shape[1]
-        ratios = self._ratios(target_probs[:, :lookahead], draft_probs, drafted, uniform)
+        ratios = self.ratios(target_probs[:, :lookahead], draft_probs, drafted, uniform)
         steps = [torch.ones_like(target_probs[:, 0, 0])]
         for ratio in ratios.unbind(1):
             steps.append((steps[-1] * ratio).clamp(LEAST, 1.0))
@@ -101,7 +101,7 @@ class BlockRule(AcceptanceRule):
         number = torch.arange(1, lookahead + 1, device=drafted.device)
         return weights, torch.where(number == lengths[:, None], weights[:, 1:], chances)
 
-    def _ratios(self, q: Probs, p: Probs, drafted: Ids, uniform: Steps) -> Steps:
+    def ratios(self, q: Probs, p: Probs, drafted: Ids, uniform: Steps) -> Steps:
         """Ratio q / p of each drafted token, or of the group that is drawn for it."""
         at = drafted
         if self._groups is not None and drafted.numel():

@@ -12,6 +12,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from speculative_tts.decoding.sampling.sampler import History, Laws, Places, Sampler, StopRule
+from speculative_tts.native.sample import Sampling
 
 
 @dataclass(frozen=True)
@@ -27,13 +28,19 @@ class RepetitionPenalty(Sampler):
                 f"repetition_penalty {self.penalty} is not above 0; use 1 for none, 1.2 for some"
             )
 
-    def __call__(self, logits: Laws, history: History, positions: Places, stop: StopRule) -> Laws:
-        """Shapes as in `Sampler`; a token at position p looks at the prompt and history[:, :p]."""
+    def settings(self) -> Sampling:
+        """See `Sampler`."""
+        settings = super().settings()
+        settings.penalty = self.penalty
+        return settings
+
+    def prepared(self, logits: Laws, history: History, positions: Places, stop: StopRule) -> Laws:
+        """See `Sampler`; a token at position p looks at the prompt and history[:, :p]."""
         if self.penalty != 1:
             before = seen(history, positions, logits.shape[-1]) | stop.prompted[:, None]
             fixed = torch.where(logits < 0, logits * self.penalty, logits / self.penalty)
             logits = torch.where(before, fixed, logits)
-        return super().__call__(logits, history, positions, stop)
+        return super().prepared(logits, history, positions, stop)
 
 
 def seen(history: History, positions: Places, vocab_size: int) -> Bool[Tensor, "batch new vocab"]:

@@ -64,6 +64,7 @@ class RepetitionAware(Sampler):
 
     def law(self, logits: Laws, history: History, positions: Places, stop: StopRule) -> Laws:
         """Shapes as in `Sampler`; the token at position p looks at history[:, p - window : p]."""
+        logits = self.prepared(logits, history, positions, stop)
         early = self._early(logits, positions, stop)
         if self.temperature == 0:
             return likeliest(logits.masked_fill(early, float("-inf")))

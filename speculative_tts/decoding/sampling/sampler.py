@@ -16,6 +16,7 @@ from torch import Tensor
 from speculative_tts.decoding.gpu import laws
 from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.models.host import readable
+from speculative_tts.models.slots import Slots
 from speculative_tts.native import sample
 
 Laws = Float[Tensor, "batch new vocab"]  # or logits
@@ -28,13 +29,15 @@ class Sampler:
     """Temperature 0 is one-hot at the argmax; top_k 0 and top_p 1 switch themselves off.
 
     `end_when_likeliest`: where a stop id is the likeliest token it is certain. VALL-E's code ends
-    when the sample *or* the argmax is the end, which is this law.
+    when the sample *or* the argmax is the end, which is this law. `slots`: the ids that a position
+    may hold, for codes that come in frames; None: all ids.
     """
 
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
     end_when_likeliest: bool = field(default=False, kw_only=True)
+    slots: Slots | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not self.temperature >= 0:
@@ -59,26 +62,30 @@ class Sampler:
         history[:, :p]. NaN where there is no distribution, because logits are NaN or infinite or
         nothing is possible.
         """
-        if sample.runs(logits) or runs(logits):
-            places = sample.Places(
-                history, positions, stop.minimum, stop.is_stop, self.barred_of(stop)
-            )
-            compute = sample.laws if sample.runs(logits) else laws.law
-            computed = compute(settings_of(self), logits, places)
+        given = (stop.minimum, stop.is_stop, self.barred_of(stop), stop.prompted)
+        places = sample.Places(history, positions, *given)
+        if sample.runs(logits):
+            return sample.laws(settings_of(self), logits, places)
+        if runs(logits):
+            ready = self.prepared(logits, history, positions, stop)
+            computed = laws.law(settings_of(self), ready, places)
             if computed is not None:
                 return computed
         law = self.law(logits, history, positions, stop)
-        return ended(law, stop.mask(logits, positions), stop) if self.end_when_likeliest else law
+        if not self.end_when_likeliest:
+            return law
+        ready = self.prepared(logits, history, positions, stop)
+        return ended(law, stop.mask(ready, positions), stop)
 
     def law(
         self,
         logits: Laws,
-        history: History,  # noqa: ARG002 - of transforms that look back
+        history: History,
         positions: Places,
         stop: "StopRule",
     ) -> Laws:
         """Compute the distributions by torch but for `end_when_likeliest`: the reference."""
-        logits = stop.mask(logits, positions)
+        logits = stop.mask(self.prepared(logits, history, positions, stop), positions)
         if self.temperature == 0:
             return likeliest(logits)
         if self.top_k == 0 and self.top_p == 1:
@@ -91,6 +98,18 @@ class Sampler:
             kept = kept.masked_fill_(before >= self.top_p, 0.0)
             kept = kept / kept.sum(-1, keepdim=True)
         return torch.zeros_like(logits).scatter_(-1, ids, kept)
+
+    def prepared(
+        self,
+        logits: Laws,
+        history: History,  # noqa: ARG002 - of transforms that look back
+        positions: Places,
+        stop: "StopRule",  # noqa: ARG002
+    ) -> Laws:
+        """Return logits with ids at -inf that a position of a frame cannot hold."""
+        if self.slots is None:
+            return logits
+        return logits.masked_fill(self.slots.barred(positions, logits.shape[-1]), float("-inf"))
 
     def barred_of(self, stop: "StopRule") -> Bool[Tensor, " vocab"]:
         """Return the ids that are impossible before the minimum length."""
@@ -106,7 +125,10 @@ class Sampler:
 @functools.cache
 def settings_of(sampler: Sampler) -> sample.Sampling:
     """Return the sampler's settings for native code; one object per sampler."""
-    return sampler.settings()
+    settings = sampler.settings()
+    if sampler.slots is not None:
+        settings.set_slots(sampler.slots.ends, end_in_frame=sampler.slots.end_in_frame)
+    return settings
 
 
 def ended(law: Laws, logits: Laws, stop: "StopRule") -> Laws:

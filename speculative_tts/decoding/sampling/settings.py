@@ -7,6 +7,7 @@ from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.installed import find
+from speculative_tts.models.slots import slots_of
 from speculative_tts.models.speech_lm import Layout
 from speculative_tts.schema.decode import SamplingConfig
 
@@ -65,9 +66,11 @@ def sampler_of(sampling: SamplingConfig, layout: Layout) -> Sampler:
         made: Sampler = find("sampler", settings.sampler)(sampling, layout)
         return made
     shape = (settings.temperature, settings.top_k, settings.top_p)
-    ends = settings.end_when_likeliest
+    given: dict[str, Any] = {"end_when_likeliest": settings.end_when_likeliest}
+    if not settings.text_rows:  # with text among the codes a position says nothing
+        given["slots"] = slots_of(layout)
     if settings.ras_window:
-        if ends:
+        if settings.end_when_likeliest:
             raise ValueError(
                 "sampling.end_when_likeliest true does not go with ras_window "
                 f"{settings.ras_window}; set the one to false or the other to 0"
@@ -78,7 +81,7 @@ def sampler_of(sampling: SamplingConfig, layout: Layout) -> Sampler:
                 f"ras_window {settings.ras_window}; set the one to 1 or the other to 0"
             )
         repetition = (settings.ras_window, settings.ras_tau, settings.ras_variant)
-        return RepetitionAware(*shape, *repetition, getattr(layout, "barred_ids", None))
+        return RepetitionAware(*shape, *repetition, getattr(layout, "barred_ids", None), **given)
     if settings.repetition_penalty != 1:
-        return RepetitionPenalty(*shape, settings.repetition_penalty, end_when_likeliest=ends)
-    return Sampler(*shape, end_when_likeliest=ends)
+        return RepetitionPenalty(*shape, settings.repetition_penalty, **given)
+    return Sampler(*shape, **given)

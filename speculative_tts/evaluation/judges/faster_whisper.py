@@ -106,7 +106,7 @@ class FasterWhisper(Transcriber):
         } | self.decoding
 
     def missing(self) -> str | None:
-        """What is not here, packages and weights, and one line that gets all of it."""
+        """Return one line that names absent packages and weights, and gets all of them; or None."""
         absent = [pip for module, pip in PACKAGES.items() if not installed(module)]
         known = KNOWN.get(self.weights)
         if known is None:

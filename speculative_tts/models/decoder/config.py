@@ -11,8 +11,8 @@ from speculative_tts.typed import read_json, typed
 
 
 @dataclass(frozen=True)
-class Family:
-    """What a `model_type` says without a key of config.json.
+class ModelType:
+    """Options that a `model_type` implies, without a key of config.json.
 
     biased: Q, K and V always have a bias and the output never, whatever `attention_bias` says;
     head_norms: queries and keys pass an RMSNorm of their own; head_dim: where no key names it,
@@ -26,9 +26,9 @@ class Family:
 
 
 FAMILIES = {
-    "qwen2": Family(biased=True),
-    "qwen3": Family(head_norms=True, head_dim=128),
-    "llama": Family(mlp_bias=True),
+    "qwen2": ModelType(biased=True),
+    "qwen3": ModelType(head_norms=True, head_dim=128),
+    "llama": ModelType(mlp_bias=True),
 }  # by model_type
 
 ROPE_THETA = 10_000.0  # where config.json says none
@@ -108,12 +108,12 @@ class DecoderConfig:
 
     @property
     def floor2(self) -> float:
-        """What an RMSNorm adds to the sum of squares: hidden * eps."""
+        """Term that an RMSNorm adds to the sum of squares: hidden * eps."""
         return self.hidden * self.norm_eps
 
     @property
     def head_floor2(self) -> float:
-        """What the RMSNorm of a query or key head adds to the sum of squares."""
+        """Term that the RMSNorm of a query or key head adds to the sum of squares."""
         return self.head_dim * self.norm_eps
 
     def inverse_frequencies(self) -> list[float]:
@@ -152,8 +152,8 @@ class _Stored:
     layer_types: list[str] | None = None
 
     @property
-    def family(self) -> Family:
-        """What its model_type says, once `check` has passed."""
+    def family(self) -> ModelType:
+        """Options that its model_type implies, once `check` has passed."""
         return FAMILIES[self.model_type]
 
     @property

@@ -25,7 +25,7 @@ class CodeLM:
         """embedding: [rows, hidden]; head: from hidden to vocab_size."""
         self.decoder = decoder
         self.head = head
-        self._embedding = embedding
+        self.embedding = embedding
 
     @property
     def vocab_size(self) -> int:
@@ -45,7 +45,7 @@ class CodeLM:
 
     def embed(self, ids: Tensor) -> Tensor:
         """Inputs of speech ids: [..., hidden]. Here the embedding's first rows are theirs."""
-        return F.embedding(ids, self._embedding)
+        return F.embedding(ids, self.embedding)
 
     def prompt_ids(self, prompt: Prompt) -> list[int]:
         """The prompt as rows of the embedding. ValueError says why it cannot be spoken."""
@@ -53,7 +53,7 @@ class CodeLM:
 
     def prompt(self, rows: list[int]) -> Tensor:
         """Inputs of rows of the embedding: [length, hidden]."""
-        return self._embedding[torch.tensor(rows, device=self.device)]
+        return self.embedding[torch.tensor(rows, device=self.device)]
 
     def append(self, prompt: Tensor, ids: Tensor) -> Tensor:
         """A prompt [length, hidden] with speech ids [new] after it."""
@@ -107,7 +107,7 @@ class CodeLM:
             return None
         if not isinstance(cache, PackedCache):
             return None
-        parts = (native, stack, self.head.linear, self._embedding, self._rows_of_ids())
+        parts = (native, stack, self.head.linear, self.embedding, self._rows_of_ids())
         return NativeSteps(NativeModel(*parts), cache, lengths, rotations=self.decoder.turns)
 
     def _rows_of_ids(self) -> Tensor | None:

@@ -76,11 +76,11 @@ class RowLM(CodeLM):
             [self.decoder.layers[index] for index in layers],
             self.decoder.norm,
         )
-        return RowLM(decoder, self.layout, self._embedding, self.head, self._order)
+        return RowLM(decoder, self.layout, self.embedding, self.head, self._order)
 
     def embed(self, ids: Tensor) -> Tensor:
         """Inputs of speech ids: [..., hidden]."""
-        return F.embedding(self._order[ids], self._embedding)
+        return F.embedding(self._order[ids], self.embedding)
 
     def _rows_of_ids(self) -> Tensor:
         return self._order

@@ -291,4 +291,4 @@ def with_layers(model: MergedVocabLM, layers: list[int]) -> MergedVocabLM:
     whole = model.decoder
     config = replace(whole.config, layers=len(layers))
     decoder = Decoder(config, [whole.layers[layer] for layer in layers], whole.norm)
-    return MergedVocabLM(decoder, model.layout, model._embedding, model.head)
+    return MergedVocabLM(decoder, model.layout, model.embedding, model.head)

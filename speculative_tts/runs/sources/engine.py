@@ -21,7 +21,7 @@ from speculative_tts.records import Arrivals, Clock, DecodeRecord, ListItem, Spl
 from speculative_tts.runs.clocks import Clocks, Elsewhere, memory_speed
 from speculative_tts.runs.run import check_audio, of_row, record
 from speculative_tts.runs.target_tokens import TargetTokens
-from speculative_tts.runs.voices import Voices
+from speculative_tts.runs.voices import Voices, heard, prompt_of
 from speculative_tts.schema.common import Device
 from speculative_tts.schema.decode import READS, DecodeConfig, SamplingConfig, System
 from speculative_tts.workers import copies
@@ -82,7 +82,7 @@ class EngineSource:
         alone: TargetTokens,
         elsewhere: Elsewhere = lambda _: iter(()),
     ) -> None:
-        self._engine, self._config, self._voices, self._alone = engine, config, voices, alone
+        self.engine, self._config, self._voices, self._alone = engine, config, voices, alone
         self._elsewhere = elsewhere
         self._timed: dict[str, bool] = {}  # by id: with instruments too
         self.failed: dict[str, str] = {}
@@ -91,27 +91,29 @@ class EngineSource:
     @property
     def codec(self) -> Codec:
         """Return the engine's codec."""
-        return self._engine.codec
+        return self.engine.codec
 
     @property
     def settings(self) -> SamplingConfig:
         """Return the sampler's settings."""
-        return self._engine.sampling
+        return self.engine.sampling
 
     @property
     def facts(self) -> Mapping[str, Any]:
         """Return the caches and heads that the engine was made of."""
-        return self._engine.facts
+        return self.engine.facts
 
     def start(self, items: list[ListItem], missing: list[ListItem]) -> None:
         """Check texts, prompts and their lengths, and warm up on the first that are timed.
 
         An utterance whose prompt nobody can follow fails; where that is all there are, ValueError.
         """
+        layout = self.engine.target.layout
         for item in missing:
             with of_row(item):
-                self._engine.target.layout.text_ids(item.text, item.prompt_text)
-        check_audio({item.id: item.prompt_audio for item in missing})
+                layout.text_ids(item.text, item.prompt_text)
+        recordings = {item.id: heard(item, layout) for item in missing}
+        check_audio({id_: path for id_, path in recordings.items() if path})
         self.follow(missing)
         if len(self.failed) == len(items):
             raise ValueError(next(iter(self.failed.values())))
@@ -127,7 +129,7 @@ class EngineSource:
         self._timed = {item.id: n < instrument for n, item in enumerate(timed)}
         for item in self._warming(self._kept(missing, timed=True)):
             warm = self._paired(self._request(item), swap=False)
-            self._engine.audio(warm[config.system].outcomes[0], self.prompt(item))
+            self.engine.audio(warm[config.system].outcomes[0], self.prompt(item))
 
     def make(self, missing: list[ListItem]) -> Iterator[tuple[DecodeRecord, Wave]]:
         """See `AudioSource`; by several workers nothing before all that is timed has its times."""
@@ -149,7 +151,7 @@ class EngineSource:
         for item in items:
             with of_row(item):
                 try:
-                    self._voices[item.prompt_audio]
+                    self.prompt(item)
                 except UnfitWaveError as error:
                     self.failed[item.id] = f"row {item.id}: {error}"
 
@@ -158,12 +160,12 @@ class EngineSource:
         longest, size = None, 0
         for item in items:
             with of_row(item):
-                positions = self._engine.positions(self._config.system, self._request(item))
+                positions = self.engine.positions(self._config.system, self._request(item))
             if positions > size:
                 longest, size = item, positions
         if longest is not None:
             with of_row(longest):
-                self._engine.require_room(size)
+                self.engine.require_room(size)
 
     def is_timed(self, item: ListItem) -> bool:
         """True if `start` chose it to be timed."""
@@ -174,7 +176,7 @@ class EngineSource:
         known = {item.id: item for item in items}
         requests = [self._request(item) for item in items]
         system, size = self._config.system, self._config.batch_size
-        found = self._engine.stream(CACHED.get(system, system), requests, size)
+        found = self.engine.stream(CACHED.get(system, system), requests, size)
         return [(known[request.id], outcome) for request, outcome in found]
 
     def alone(self, item: ListItem) -> dict[System, Timed]:
@@ -183,7 +185,7 @@ class EngineSource:
 
     def spoken(self, item: ListItem, outcome: Outcome) -> Spoken:
         """Return the audio of an outcome."""
-        return self._engine.audio(outcome, self.prompt(item))
+        return self.engine.audio(outcome, self.prompt(item))
 
     def _kept(self, items: list[ListItem], *, timed: bool) -> list[ListItem]:
         fit = (item for item in items if item.id not in self.failed)
@@ -198,7 +200,7 @@ class EngineSource:
     def _captured(self, item: ListItem) -> tuple[Size | None, ...]:
         """Return the sizes that steps are captured for, one for each system."""
         request = self._request(item)
-        return tuple(self._engine.bucket(one, request) for one in self._systems)
+        return tuple(self.engine.bucket(one, request) for one in self._systems)
 
     def _timings(self, items: list[ListItem]) -> Iterator[Timing]:
         """Decode each alone and beside the target, for which the machine has to be quiet."""
@@ -240,7 +242,7 @@ class EngineSource:
 
     def _together(self, requests: list[Request]) -> Iterator[tuple[Request, Outcome]]:
         """Decode utterances that nobody times; those of the target alone may be stored."""
-        engine, size = self._engine, self._config.batch_size
+        engine, size = self.engine, self._config.batch_size
         system = CACHED.get(self._config.system, self._config.system)
         if system is not System.target:
             return engine.stream(system, requests, size)
@@ -250,7 +252,7 @@ class EngineSource:
     def _paired(self, request: Request, *, swap: bool) -> dict[System, Timed]:
         """Decode an utterance by the system and by the target alone, in turn the first."""
         ordered = self._systems[::-1] if swap else self._systems
-        return {one: self._engine.decode(one, [request]) for one in ordered}
+        return {one: self.engine.decode(one, [request]) for one in ordered}
 
     @property
     def _systems(self) -> list[System]:
@@ -287,7 +289,7 @@ class EngineSource:
         made = record(
             item,
             self._config.seed,
-            self._engine.codes(outcome),
+            self.engine.codes(outcome),
             spoken.wave,
             self.codec,
             tokens=len(outcome.tokens),
@@ -305,8 +307,8 @@ class EngineSource:
 
         Its seconds are those of the first time where the loop clocked itself.
         """
-        watch = self._engine.instruments()
-        timed = self._engine.decode(System.speculative, [request], watch)
+        watch = self.engine.instruments()
+        timed = self.engine.decode(System.speculative, [request], watch)
         assert timed.outcomes[0].tokens == expected.tokens, "instruments changed the tokens"
         draft, verify, accept = expected.split or watch.seconds.values()
         return Split(
@@ -321,8 +323,8 @@ class EngineSource:
     def _streamed(self, request: Request, expected: Outcome, prompt: Prompt) -> Arrivals:
         """Decode once more, in pieces: same tokens."""
         config = self._config
-        grow = growing(self._engine, config.system, request)
-        stream = Stream(self._engine, grow, prompt, config.chunk)
+        grow = growing(self.engine, config.system, request)
+        stream = Stream(self.engine, grow, prompt, config.chunk)
         deque(stream, maxlen=0)
         assert stream.outcome == expected, "streaming changed the tokens"
         return stream.arrivals
@@ -333,9 +335,9 @@ class EngineSource:
             if len(self._requests) >= CHUNK:
                 del self._requests[next(iter(self._requests))]
             prompt = self.prompt(item)
-            self._requests[item.id] = self._engine.request(item.id, prompt, self._config.seed)
+            self._requests[item.id] = self.engine.request(item.id, prompt, self._config.seed)
         return self._requests[item.id]
 
     def prompt(self, item: ListItem) -> Prompt:
         """Return the item's text and voice."""
-        return Prompt(item.text, item.prompt_text, self._voices[item.prompt_audio])
+        return prompt_of(item, self.engine.target.layout, self._voices.__getitem__)

@@ -69,7 +69,7 @@ class SwapSource:
                 f"{lacking[0]} is not in the run to swap; decode the target over this list"
             )
         if isinstance(self.codec, VoiceCodec):
-            check_audio({item.id: item.prompt_audio for item in missing})
+            check_audio({item.id: item.prompt_audio for item in missing if item.prompt_audio})
 
     def make(self, missing: list[ListItem]) -> Iterator[tuple[DecodeRecord, Wave]]:
         """See `AudioSource`."""
@@ -83,7 +83,7 @@ class SwapSource:
 
     def _prompt(self, item: ListItem, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the codes of the voice prompt, for a codec that hears it."""
-        if not isinstance(self.codec, VoiceCodec):
+        if not isinstance(self.codec, VoiceCodec) or not item.prompt_audio:
             return codes[:0]
         prompt: NDArray[np.int64] = self.voices[item.prompt_audio].numpy()
         return prompt

@@ -33,6 +33,7 @@ from speculative_tts.typed import json_text
 
 FOLDER = "columns"
 RESIDUAL = "residual_codes"
+VOICE_CODES = "voice_codes"
 NO_LAYERS = (
     "residual_codes; a NAR learns from all layers: give codes_from=recorded and codes of the "
     "target's codec, or joint.nar_epochs=0"
@@ -50,6 +51,7 @@ class StoredUtterance:
     residual: tuple[list[int], ...] = ()  # further layers of codes, where they were asked for
     laws: TopDistributions | None = None  # of the codes of `voice`, the own codes and the end
     voice: "StoredUtterance | None" = None
+    voice_codes: tuple[int, ...] = ()  # global codes of its voice, where the store has them
 
 
 class Columns:
@@ -71,6 +73,7 @@ class Columns:
         self._order, self.starts = _by_name(speakers, within)
         self._layered = RESIDUAL in reader.schema.names
         self._has_laws = IDS in reader.schema.names
+        self._has_voices = VOICE_CODES in reader.schema.names
 
     @classmethod
     def open(
@@ -122,12 +125,13 @@ class Columns:
         codes = batch.column("codes")[row].values.to_numpy()
         residual = batch.column(RESIDUAL)[row].as_py() if self._layered else ()
         text = batch.column("text")[row].as_py()
-        utterance = StoredUtterance(text, codes.tolist(), tuple(residual))
+        voice = tuple(batch.column(VOICE_CODES)[row].as_py()) if self._has_voices else ()
+        utterance = StoredUtterance(text, codes.tolist(), tuple(residual), voice_codes=voice)
         if not self._has_laws or not batch.column(IDS)[row].is_valid:
             return utterance
-        *laws, voice = (batch.column(n)[row].values.to_numpy() for n in (IDS, LOGS, REST, VOICE))
+        *laws, heard = (batch.column(n)[row].values.to_numpy() for n in (IDS, LOGS, REST, VOICE))
         voice_text = batch.column(VOICE_TEXT)[row].as_py()
-        prompt = StoredUtterance(voice_text, voice.tolist()) if len(voice) else None
+        prompt = StoredUtterance(voice_text, heard.tolist()) if len(heard) else None
         return replace(utterance, laws=TopDistributions.read(*laws), voice=prompt)
 
     @property
@@ -168,7 +172,18 @@ def _signature(paths: list[Path], n_codes: int) -> dict[str, Any]:
     """Return the sizes and times of the shards that a file is made from, as JSON values."""
     states = [(path.name, path.stat()) for path in paths]
     shards = [[name, state.st_size, state.st_mtime_ns] for name, state in states]
-    return {"n_codes": n_codes, "shards": shards}
+    voices = {"voices": True} if have_voices(paths) else {}
+    return {"n_codes": n_codes, "shards": shards, **voices}
+
+
+def have_voices(paths: list[Path]) -> bool:
+    """Return True if every shard has global codes of voices."""
+
+    def names(path: Path) -> list[str]:
+        with shard(path):
+            return list(pq.read_schema(path).names)
+
+    return all(VOICE_CODES in names(path) for path in paths)
 
 
 def _source(path: Path) -> Any:
@@ -186,8 +201,10 @@ def _make(paths: list[Path], n_codes: int, path: Path, *, layers: bool, laws: bo
     """Write the whole file, with one shard in memory at a time."""
     codes = pa.list_(pa.uint16() if n_codes <= 1 << 16 else pa.int32())
     fields = [("speaker", pa.string()), ("text", pa.string()), ("codes", codes)]
+    voices = [pa.field(VOICE_CODES, pa.list_(pa.int32()))] if have_voices(paths) else []
     schema = pa.schema(
         fields
+        + voices
         + (_layer_fields(paths, codes) if layers else [])
         + (_law_fields(paths) if laws else []),
         {SOURCE: json_text(_signature(paths, n_codes)).encode()},

@@ -22,7 +22,7 @@ from speculative_tts.models.families.registry import VALLE, family_of, load_layo
 from speculative_tts.models.families.row_layout import RowLayout
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.models.speech_lm import Layout
+from speculative_tts.models.speech_lm import Layout, follows_voice
 from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.schema.train import CodesFrom
 from speculative_tts.training.data.columns import Columns, StoredUtterance
@@ -154,11 +154,17 @@ def write_rows(
 ) -> TokenSequence:
     """Write the prompt as at inference, codes and the row `end`, cut to `longest` rows."""
     voice, text = ([], "") if prompt is None else (prompt.codes, prompt.text)
-    ids = layout.prompt_ids(Prompt(said.text, text, torch.tensor([*voice, *said.codes])))
-    given, laws = len(ids) - len(voice) - len(said.codes), said.laws
+    if not follows_voice(layout):
+        voice, text = [], ""
+    rows, laws = layout.order(text_rows=False), said.laws
+    heard = Prompt(said.text, text, torch.tensor(voice, dtype=torch.int64))
+    of_voice = (prompt.voice_codes if prompt else ()) or said.voice_codes
+    ids = layout.prompt_ids(replace(heard, voice_codes=of_voice))
+    last = rows[voice].tolist() == ids[len(ids) - len(voice) :]  # else another turn comes after
+    given = len(ids) - len(voice) if last else len(ids)
     if laws is not None:
-        laws = replace(laws, ids=layout.order(text_rows=False)[laws.ids])
-    whole = [*ids, end]
+        laws = replace(laws, ids=rows[laws.ids])
+    whole = [*ids, *rows[said.codes].tolist(), end]
     cut = longest is not None and len(whole) > longest
     return TokenSequence(whole[:longest], given, cut, laws)
 

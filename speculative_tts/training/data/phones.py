@@ -48,13 +48,13 @@ class PhoneBatch:
     spoken: Int64[Tensor, "batch length"]
 
     def to(self, device: torch.device) -> PhoneBatch:
-        """The batch on `device`."""
+        """Return the batch on `device`."""
         return PhoneBatch(*(part.to(device, non_blocking=True) for part in vars(self).values()))
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """How sequences are drawn."""
+    """Settings of how sequences are drawn."""
 
     rows: int = 96  # sequences of a batch
     pool: int = 16  # batches that are cut from sequences drawn together and sorted by length
@@ -152,7 +152,7 @@ class PhoneData:
         return self._one(rng, voice, rest), said
 
     def _one(self, rng: np.random.Generator, voice: int, longest: int) -> PhoneUtterance:
-        """One of at most so many codes; the shortest of a few where none is found."""
+        """Draw an utterance of at most so many codes; the shortest of a few where none is found."""
         tried = rng.integers(len(self._voices[voice]), size=24)
         lengths = self._lengths[voice][tried]
         short = np.flatnonzero(lengths <= longest)

@@ -77,6 +77,6 @@ def test_openvino_computes_the_same(size: ModelSize) -> None:
     for _ in range(2):  # its state is forgotten in between
         assert (peer.logits(ids) - ours(size, ids)).abs().max() < 1e-4
     peer.logits(ids[:-1])
-    last = peer._step(ids[-1:], len(ids) - 1)
+    last = peer.step(ids[-1:], len(ids) - 1)
     assert (last - ours(size, ids)).abs().max() < 1e-4
     assert peer.seconds(ids[:20], 5, Sampler(0.8, 25, 0.8)) > 0

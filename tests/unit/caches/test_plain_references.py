@@ -92,7 +92,7 @@ def test_the_quietest_code_is_heard_in_its_middle() -> None:
                     wave[4 * n : 4 * n + 4] = 9
             return wave
 
-    codec = Edged()
+    codec = Edged(sample_rate=100)  # four samples a code
     assert vectors.quietest(codec, 6) == 0
     assert codec.decoded[0].tolist() == [code for code in range(6) for _ in range(3)]
 
@@ -101,8 +101,8 @@ def test_the_quietest_code_is_heard_in_its_middle() -> None:
             wave = super().decode(codes)
             return np.where(wave == 9, wave, 0.55 - wave)
 
-    assert vectors.quietest(Backwards(), 6) == 5
-    assert vectors.quietest(Backwards(), 2) == 1
+    assert vectors.quietest(Backwards(sample_rate=100), 6) == 5
+    assert vectors.quietest(Backwards(sample_rate=100), 2) == 1
 
 
 def test_embeddings_are_told_apart_by_values_type_and_shape() -> None:
@@ -240,7 +240,7 @@ def test_sums_are_merged_when_what_is_new_outgrows_them(monkeypatch: pytest.Monk
     sums, merges = bigrams._Sums(), []
     for keys in ([4, 7], [4], [1], [0, 4, 9], [5], [0, 1, 2, 3, 4, 5], [6]):
         sums.add(np.array(keys), np.full(len(keys), 2))
-        merges.append(len(sums._merged[0]))
+        merges.append(len(sums.merged[0]))
     assert merges == [0, 0, 3, 3, 6, 6, 9]  # 3 new ones are not above 3, nor 6 above 6
     sums.add(np.array([8]), np.array([1]))
     keys, counts = sums.total()
@@ -267,7 +267,7 @@ def test_distinct_keys_by_table_or_by_sorting(count: int, monkeypatch: pytest.Mo
     keys, sorts = np.array([3, 1, 3, 0, 3])[:count], []
     unique = np.unique
     monkeypatch.setattr(np, "unique", lambda *a, **b: sorts.append(1) or unique(*a, **b))
-    found, counts = bigrams._distinct(keys, 4)
+    found, counts = bigrams.distinct(keys, 4)
     expected = Counter(keys.tolist())
     assert dict(zip(found.tolist(), counts.tolist(), strict=True)) == expected
     assert found.tolist() == sorted(expected)

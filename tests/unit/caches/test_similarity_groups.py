@@ -136,11 +136,11 @@ def test_the_floor_is_that_of_all_cosines_where_all_are_the_sample(
     """To one of 20,000 bins from -1 to 1: above it there are enough, a bin higher too few."""
     monkeypatch.setattr(groups, "COLUMNS", 64)
     unit = unit_vectors(300, 8)
-    floor = groups._sampled_floor(unit, wanted, groups.silent)
+    floor = groups.sampled_floor(unit, wanted, groups.silent)
     cosine = (unit @ unit.T).double()
     low, high = ((cosine > edge).sum() / 300 for edge in (floor - 1e-6, floor + 1e-4 + 1e-6))
     assert high < wanted <= low
-    assert groups._sampled_floor(unit, 300, groups.silent) == -1
+    assert groups.sampled_floor(unit, 300, groups.silent) == -1
 
 
 def test_theta_does_not_depend_on_the_global_generator() -> None:
@@ -218,14 +218,14 @@ def test_every_stage_of_the_search_ends_at_its_work(
     """Also when the first floor was too high, and the cosines are gone through again."""
     monkeypatch.setattr(groups, "ROWS", 7)
     monkeypatch.setattr(groups, "COLUMNS", 64)
-    stages, real, calls = Stages(), groups._sampled_floor, []
+    stages, real, calls = Stages(), groups.sampled_floor, []
 
     def floor(*arguments: object) -> float:
         calls.append(arguments)
         found = real(*arguments)
         return 0.999 if len(calls) < passes else found
 
-    monkeypatch.setattr(groups, "_sampled_floor", floor)
+    monkeypatch.setattr(groups, "sampled_floor", floor)
     theta, pairs = groups.find_theta(unit_vectors(300, 8), 4.5, None, stages)
     assert groups.distinct_sets(pairs, theta, 300).mean_size == pytest.approx(4.5, rel=0.01)
     assert stages.names == [*["sample", "similarity"] * passes, "theta"]
@@ -589,4 +589,4 @@ def test_manifest_says_what_the_groups_were_made_from(
 
 
 def test_likeness_is_to_a_codebook_if_there_is_one() -> None:
-    assert provide._likeness(unit_vectors(3), torch.arange(3), cast(Codec, object())) is None
+    assert provide.likeness_of(unit_vectors(3), torch.arange(3), cast(Codec, object())) is None

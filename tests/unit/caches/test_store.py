@@ -253,7 +253,7 @@ def test_a_cache_that_came_behind_the_check_stays(
     """Another process's was deleted while that one opened it."""
     whole = save(tmp_path / "other")
     place = store.folder_of(tmp_path, "groups", DESCRIPTION)
-    looked, calls = store._open_checked, []
+    looked, calls = store.open_checked, []
 
     def raced(folder: Path, description: store.Description) -> store.Entry:
         calls.append(folder)
@@ -263,7 +263,7 @@ def test_a_cache_that_came_behind_the_check_stays(
             if len(calls) == 1:  # the look before it is moved into its place
                 whole.rename(place)
 
-    monkeypatch.setattr(store, "_open_checked", raced)
+    monkeypatch.setattr(store, "open_checked", raced)
     before = whole.stat().st_ino
     assert remake(tmp_path).facts == {"n": 1000}
     assert place.stat().st_ino == before

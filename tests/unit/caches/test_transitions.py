@@ -101,7 +101,7 @@ def test_codes_that_are_none_are_told(tmp_path: Path, rows: list[Any], message: 
 
 def test_small_and_large_vocabularies_count_alike() -> None:
     keys = rng.integers(0, 100, 1000)
-    table, sort = bigrams._distinct(keys, 10), bigrams._distinct(keys, 10_000)
+    table, sort = bigrams.distinct(keys, 10), bigrams.distinct(keys, 10_000)
     assert all((a == b).all() for a, b in zip(table, sort, strict=True))
 
 
@@ -192,7 +192,7 @@ def test_shipped_counts_are_as_wide_as_their_largest_number(
     description = {"codec": "c", "codes": "d", "column": "codes", "size": size}
     entry = store.Entry(tmp_path, "transitions", dataclasses.asdict(given), description, {})
     export_counts(entry, tmp_path)
-    found = transitions._shipped(tmp_path)[1]
+    found = transitions.shipped(tmp_path)[1]
     for name, array in dataclasses.asdict(given).items():
         np.testing.assert_array_equal(getattr(found, name), array)
     with np.load(tmp_path / "counts.npz") as shipped:

@@ -38,7 +38,7 @@ def test_a_prompt_gives_codes_and_its_voice_speaks(
     assert len(prompt) == 25
     wave = codec.decode_as(np.arange(10), prompt)
     assert wave.shape == (9600,)
-    (call,) = codec._official.model.calls
+    (call,) = codec.official.model.calls
     assert call["token"].shape == (1, 10)
     assert call["prompt_token"].shape == (1, 25)
     assert call["prompt_feat"].shape == (1, 50, 80)  # two frames a code
@@ -60,7 +60,7 @@ def test_pieces_are_cut_as_the_official_stream_cuts_them(
     for count in (42, 43, 68, 80):
         list(speaking.ready(codes[:count]))
     list(speaking.ready(codes, ended=True))
-    model = codec._official.model
+    model = codec.official.model
     calls = [(c["token"].shape[1], c["token_offset"], c["finalize"]) for c in model.calls]
     assert calls == [(43, 0, False), (68, 40, False), (100, 65, True)]
     assert all(call["stream"] is True for call in model.calls)
@@ -110,8 +110,8 @@ def test_the_flow_is_timed_apart_from_the_vocoder(
     monkeypatch.setattr(cosyvoice, "_now", lambda: 3.0 * next(clock))
     flow = types.SimpleNamespace(pre_lookahead_len=3, inference=lambda mel: mel)
     monkeypatch.setattr(Model, "flow", flow)
-    assert codec._official.model.flow.inference(5) == 5
-    assert codec._official.model.flow.inference(5) == 5
+    assert codec.official.model.flow.inference(5) == 5
+    assert codec.official.model.flow.inference(5) == 5
     assert codec.flow_seconds == 6.0
 
 
@@ -144,7 +144,7 @@ def test_tokens_are_made_on_a_gpu_where_there_is_one(
     fake.SessionOptions = types.SimpleNamespace  # type: ignore[attr-defined]
     fake.InferenceSession = lambda *_, providers: asked.append(providers)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "onnxruntime", fake)
-    assert codec._session is None
+    assert codec.session is None
     assert asked == [[*cuda, "CPUExecutionProvider"]]
 
 
@@ -176,7 +176,7 @@ def test_s3tokenizer_gets_frames_where_its_weights_are(
     monkeypatch.setattr(cosyvoice, "_device", lambda: "meta")
     (tmp_path / "speech_tokenizer_v2.onnx").touch()
     codec = CosyVoiceCodec.load(tmp_path)
-    assert codec._s3.device == "meta"
+    assert codec.s3.device == "meta"
     monkeypatch.setattr(cosyvoice, "_device", lambda: "cpu")
     assert len(CosyVoiceCodec.load(tmp_path).encode(np.zeros(8 * 960))) == 8
 

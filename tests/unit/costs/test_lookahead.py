@@ -100,7 +100,9 @@ def test_frequent_codes_are_another_draft() -> None:
     """With so many of them a number was told that had been found with all."""
     chosen = ["target=tiny_fine", "drafter=recurrent", "lookahead=auto"]
     settings = ([], ["drafter.codes=64"], ["drafter.codes=1024"], ["drafter.dtype=bfloat16"])
-    assert len({lookahead._key(decode.main.compose([*chosen, *more])) for more in settings}) == 4
+    assert (
+        len({lookahead.cost_key(decode.main.compose([*chosen, *more])) for more in settings}) == 4
+    )
 
 
 def test_a_number_is_found_once_for_what_it_hangs_on(

@@ -209,7 +209,7 @@ def test_each_draft_is_accepted_at_least_as_far_as_one_by_one(cover: Cover) -> N
             torch.tensor([tokens]),
         )
         weights, _ = block.chances(*given, torch.tensor([3]), auxiliary)
-        ratios = block._ratios(given[0][:, :3], given[1], given[2], auxiliary)
+        ratios = block.ratios(given[0][:, :3], given[1], given[2], auxiliary)
         alone = ratios.clamp(max=1).cumprod(1)
         assert (weights[:, 1:] >= alone - TIGHT).all()
         gained += chance * float((weights[:, 1:] - alone).sum())

@@ -73,7 +73,7 @@ def test_an_engine_has_the_graphs_of_its_parts(make: Make, monkeypatch: pytest.M
             self.graphs = Graphs(lambda step: step)
 
     monkeypatch.setattr(builder, "Builder", Captured)
-    assert builder.build_engine(make()).graphs._capture is not None
+    assert builder.build_engine(make()).graphs.capture is not None
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import torch
 import toy_lists
 from fake_models import watch_systems
 from test_engine_parts import speculating
-from toy_lists import STOP, decoded
+from toy_lists import RATE, STOP, decoded
 
 from speculative_tts.codecs.audio import UnfitWaveError
 from speculative_tts.decoding import batch
@@ -78,7 +78,7 @@ def test_a_record_is_what_was_said(
         codes=[1, 2],
         tokens=3,
         stop="stop_id",
-        audio_seconds=0.5,
+        audio_seconds=50 / RATE,
         lm_seconds=15.0,
         counts=counts,
         baseline_tokens=2,
@@ -220,7 +220,7 @@ def test_a_chunk_streams_what_is_timed(
     found = made(source, items)
     assert [name for name, one in found.items() if one.arrivals == "when"] == ["u0"]
     ((_, (engine, system, request), prompt, chunk),) = asked
-    assert engine is source._engine
+    assert engine is source.engine
     assert (system, request.id, prompt.text, chunk) == (System.target, "u0", "one", 7)
     assert prompt.codes == [1, 2, 1]
     assert kept == [0] * 3  # waves that were heard are let go
@@ -377,9 +377,9 @@ def test_a_probe_decodes_as_the_run_would(
     assert source.alone(item)[System.target].outcomes == [outcome]
     assert len(source.spoken(item, outcome).wave) == 4 * len(found[item.id].codes)
     assert [source.is_timed(one) for one in items] == [True, False, False, True, False, False]
-    assert source.codec is source._engine.codec
-    assert source.settings is source._engine.sampling
-    assert source.facts is source._engine.facts
+    assert source.codec is source.engine.codec
+    assert source.settings is source.engine.sampling
+    assert source.facts is source.engine.facts
     assert sizes == [4]
     pair = decoded(tmp_path, speculating(), system=System.speculative)
     assert list(pair.alone(item)) == [System.speculative, System.target]

@@ -35,7 +35,7 @@ class Watched(AcceptanceRule):
         self, target_probs: Tensor, draft_probs: Tensor, drafted: Tensor, uniforms: Tensor
     ) -> Tensor:
         edges = self._weights.cumsum(0).T[drafted]  # [rows, drafted, groups]
-        self.recorder._note(-1, edges)
+        self.recorder.note(-1, edges)
         groups = (edges <= uniforms[..., 1:]).sum(-1, keepdim=True)
         q, p = (
             (probs.double() @ self._weights.T).gather(-1, groups)[..., 0]

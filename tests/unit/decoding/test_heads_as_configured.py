@@ -15,6 +15,7 @@ from speculative_tts.decoding.blocks.build import MultiToken, Target, build_mult
 from speculative_tts.decoding.blocks.choosers import IndependentHeads, ViterbiHeads
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.models.slots import Slots
 from speculative_tts.schema.common import CheckpointConfig, CodecConfig, TransitionsConfig
 from speculative_tts.schema.decode import Candidates, HeadsConfig, PathMode, ViterbiConfig
 
@@ -94,6 +95,16 @@ def test_heads_that_cannot_be(parts: Builder) -> None:
         parts.build(NONE, Sampler())
     with pytest.raises(ValueError, match=r"^heads.path is not set; train heads with sst-train-h"):
         build_multi_token(HeadsConfig(), NONE, parts.target, Sampler(), parts.keep)
+
+
+def test_a_path_through_codes_of_several_books_is_refused(parts: Builder) -> None:
+    """Each head by itself is not: its sampler knows what a position may hold."""
+    sampler = Sampler(slots=Slots((1, 2)))
+    parts.build(NONE, sampler)
+    with pytest.raises(
+        ValueError, match=r"sample joins codes of one .* has 2; give viterbi\.mode=n"
+    ):
+        parts.build(ViterbiConfig(), sampler)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from speculative_tts.decoding.model_cache import ModelCache
 from speculative_tts.models.recurrent import save_layer
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema.common import Similarity
-from speculative_tts.schema.decode import LookupDrafterConfig
+from speculative_tts.schema.drafters import LookupDrafterConfig
 from speculative_tts.schema.kinds import build
 from speculative_tts.schema.rules import DynamicRule, NeighboursRule
 
@@ -105,7 +105,7 @@ def test_a_gpu_captures_if_it_may(make: Make, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert make().graphs is EAGER
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert make("runtime.device=cuda").graphs._capture is cuda_graph
+    assert make("runtime.device=cuda").graphs.capture is cuda_graph
     assert make("runtime.device=cuda", "runtime.graphs=off").graphs is EAGER
     assert make().graphs is EAGER
 

@@ -141,11 +141,11 @@ def test_the_newest_states_stay_where_they_are() -> None:
     kept = NewestStates()
     hidden = torch.arange(9.0).view(3, 3, 1)
     kept.observe(hidden, torch.tensor([2, 0, 1]))
-    whole = kept._hidden
+    whole = kept.hidden
     assert whole is not None
     assert whole.tolist() == [[2], [3], [7]]
     kept.observe(hidden, torch.tensor([1, 1, 2]))
-    assert kept._hidden is whole
+    assert kept.hidden is whole
     row = kept.row(1)
     row.observe(hidden[1:2], torch.tensor([2]))
     assert whole.tolist() == [[1], [5], [8]]

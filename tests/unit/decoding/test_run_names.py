@@ -25,16 +25,18 @@ from speculative_tts.schema.decode import (
     Candidates,
     Capture,
     DecodeConfig,
-    DrafterDType,
     HeadsConfig,
-    HeadsDrafterConfig,
     Kernels,
-    LMDrafterConfig,
     PathMode,
-    RecurrentDrafterConfig,
     RuntimeConfig,
     System,
     ViterbiConfig,
+)
+from speculative_tts.schema.drafters import (
+    DrafterDType,
+    HeadsDrafterConfig,
+    LMDrafterConfig,
+    RecurrentDrafterConfig,
 )
 from speculative_tts.schema.laws import LAWS, OWN_LAWS, unchanged
 from speculative_tts.schema.rules import ExactRule, GroupRule, ToleranceRule
@@ -194,8 +196,13 @@ def test_a_run_keeps_what_it_reads(tmp_path: Path) -> None:
 
 def test_settings_that_came_later_count_once_they_differ(tmp_path: Path) -> None:
     plain = config(tmp_path, timing=None)
-    rows = {f"{model}.rows.{key}" for model in ("target", "draft") for key in ("first", "count")}
+    later = (
+        *("first", "count", "offset", "slots", "more", "end_in_frame", "ends", "voice_turn"),
+        *("speaker", "speakers", "voice", "voice_codes", "max_tokens"),
+    )
+    rows = {f"{model}.rows.{key}" for model in ("target", "draft") for key in later}
     both = {"runtime.graphs", "runtime.speculate", "timing", "processes", "drafter.entropy"} | rows
+    both |= {"sampling.sampler"}
     assert set(unchanged(plain)) == both | {"rule.block", "chunk"}
     other = replace(plain, rule=ExactRule(block=True), chunk=3)
     assert set(unchanged(other)) == both

@@ -10,7 +10,7 @@ import pytest
 import soundfile
 import torch
 from stubs import request
-from toy_lists import RATE, ToyCodec, ToyVoiceCodec
+from toy_lists import RATE, ToyCodec, ToyVoiceCodec, sounding
 
 from speculative_tts.caches import store
 from speculative_tts.codecs.audio import UnfitWaveError
@@ -23,7 +23,7 @@ from speculative_tts.runs.voices import Voices, encode_prompt
 
 
 def sound(path: Path, level: float, samples: int = 40) -> str:
-    soundfile.write(path, np.full(samples, level), RATE, subtype="FLOAT")
+    soundfile.write(path, sounding(level, samples), RATE, subtype="FLOAT")
     return str(path)
 
 
@@ -77,13 +77,16 @@ def test_a_codec_that_keeps_a_voice_hears_it_in_every_process(tmp_path: Path) ->
 
 
 def test_prompts_that_cannot_be_followed() -> None:
-    codec, speech = ToyCodec(), np.full(6000, 0.5, np.float32)
-    assert encode_prompt(codec, speech, "p").tolist() == [5] * 1500  # a minute
+    codec, speech = ToyCodec(), sounding(0.5, 60 * RATE)  # a minute
+    assert encode_prompt(codec, speech, "p").tolist() == [5] * (15 * RATE)
     faint = np.zeros(8)
     faint[3] = -1e-4
     assert encode_prompt(codec, faint, "p").tolist() == [0, 0]
     for wave, message in (
-        (np.append(speech, speech[:150]), r"^p is 62 s long, above 60; give 2 to 3 s of speech$"),
+        (
+            np.append(speech, speech[: 3 * RATE // 2]),
+            r"^p is 62 s long, above 60; give 2 to 3 s of speech$",
+        ),
         (0.99 * faint, r"^p is silent: it has no voice to follow; give 2 to 3 s of speech$"),
         (faint[:0], r"^p is 0.00 s long, below one speech token; give 2 to 3 s of speech$"),
     ):
@@ -97,10 +100,10 @@ def test_codes_of_several_layers_are_a_voice() -> None:
             codes = super().encode(wave).astype(np.int32)
             return np.stack([codes, codes + 1])[:, : len(wave) // 8]
 
-    found = encode_prompt(Layered(), np.full(8, 0.2, np.float32), "p")
+    found = encode_prompt(Layered(), sounding(0.2, 8), "p")
     assert (found.tolist(), found.dtype) == ([[2], [3]], torch.int64)
-    with pytest.raises(UnfitWaveError, match=r"p is 0.07 s long, below one"):
-        encode_prompt(Layered(), np.full(7, 0.2, np.float32), "p")
+    with pytest.raises(UnfitWaveError, match=r"p is 0.00 s long, below one"):
+        encode_prompt(Layered(), sounding(0.2, 7), "p")
 
 
 def decoder(asked: list[list[str]], broken: str = "") -> Any:

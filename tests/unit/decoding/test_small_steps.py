@@ -96,13 +96,13 @@ def test_after_full_acceptance_a_draft_is_fed_two() -> None:
     drafting = LMDrafter(Markov.random(VOCAB, 0)).start(Size(2, 20, 8))
     hidden, seen = torch.zeros(2, 1, 1), []
     for drafted, accepted in (([2, 2], [1, 0]), ([2, 2], [1, 2]), ([0, 2], [0, 1])):
-        drafting._drafted = torch.tensor(drafted)
+        drafting.drafted = torch.tensor(drafted)
         drafting.observe(hidden, torch.tensor(accepted))
-        seen.append(drafting._behind)
+        seen.append(drafting.behind)
     with fixed():
         drafting.observe(hidden, torch.tensor([0, 1]))
-    assert [*seen, drafting._behind] == [1, 2, 1, 2]
-    assert LMDrafting(Markov.random(VOCAB, 0), Size(1, 9, 9))._behind == 1
+    assert [*seen, drafting.behind] == [1, 2, 1, 2]
+    assert LMDrafting(Markov.random(VOCAB, 0), Size(1, 9, 9)).behind == 1
 
 
 class Fed(Markov):
@@ -121,7 +121,7 @@ def test_a_draft_is_fed_what_it_has_not_seen() -> None:
     for behind, fed in ((1, ([[3], [3]], [2, 4])), (2, ([[3, 3], [2, 3]], [2, 3]))):
         drafting = LMDrafter(model).start(Size(2, 20, 9))
         drafting.load([replace(one, draft_prompt=one.prompt) for one in rows.requests])
-        drafting._behind, model.fed = behind, []
+        drafting.behind, model.fed = behind, []
         drafted, laws = drafting.propose(rows, Sampler(), 2)
         assert drafted.tolist() == [2, 2]
         ids, start = model.fed[0]
@@ -140,8 +140,8 @@ def test_a_draft_reads_its_own_prompt_where_it_has_one() -> None:
     drafting = LMDrafter(Markov.random(VOCAB, 0)).start(Size(2, 20, 9))
     own = replace(request("a"), draft_prompt=torch.tensor([[2.0], [1.0], [3.0]]))
     drafting.load([own, request("b")])
-    assert drafting._lengths.tolist() == [3, 2]
-    assert drafting._cache[:, :3].tolist() == [[2, 1, 3], [0, 1, 0]]
+    assert drafting.lengths.tolist() == [3, 2]
+    assert drafting.cache[:, :3].tolist() == [[2, 1, 3], [0, 1, 0]]
 
 
 def test_a_native_draft_is_its_walks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +151,7 @@ def test_a_native_draft_is_its_walks(monkeypatch: pytest.MonkeyPatch) -> None:
     model, sampler = Markov.random(VOCAB, 0), Sampler()
     drafting = LMDrafting(model, Size(1, 9, 9), 1.5)
     assert drafting.native(sampler, 3) == "native, 1.5"
-    assert asked == [(model, drafting._cache, drafting._lengths, sampler)]
+    assert asked == [(model, drafting.cache, drafting.lengths, sampler)]
     monkeypatch.setattr(lm, "sampled_steps", lambda *_: None)
     assert drafting.native(sampler, 3) is None
 

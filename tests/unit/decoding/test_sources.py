@@ -55,7 +55,7 @@ def test_recordings_as_they_are_or_through_the_codec(items: list[ListItem], thro
         source = RecordedSource(codec, through, seed=7)
         source.start(items, items)
         (one, _), (second, wave), (_, third) = source.make(items)
-        assert (second.codes, second.seed, second.audio_seconds) == ([2] * 4, 7, 0.16)
+        assert (second.codes, second.seed, second.audio_seconds) == ([2] * 4, 7, 16 / RATE)
         assert (second.tokens, second.stop, second.lm_seconds) == (4, "stop_id", 0.0)
         assert (one.seen, second.seen, second.audio) == (False, True, "audio/u1.wav")
         level = 0.2 + above if through else 0.2
@@ -277,7 +277,7 @@ def test_a_record_has_all_of_its_item(items: list[ListItem]) -> None:
         codes=[1, 2],
         tokens=7,
         stop="stop_id",
-        audio_seconds=0.25,
+        audio_seconds=25 / RATE,
         lm_seconds=0.0,
         swapped=2,
         seen=True,

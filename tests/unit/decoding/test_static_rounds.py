@@ -63,14 +63,14 @@ def test_neither_do_the_other_loops() -> None:
 
 def asks_whether_all_is_over(patch: pytest.MonkeyPatch) -> None:
     """As `emit` once did."""
-    real = BatchState._grow
+    real = BatchState.grow
 
     def grow(rows: BatchState, count: Tensor, stopped: Tensor) -> None:
         real(rows, count, stopped)
         if rows.done.all():
             rows.over = True  # type: ignore[attr-defined]
 
-    patch.setattr(BatchState, "_grow", grow)
+    patch.setattr(BatchState, "grow", grow)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -90,7 +90,7 @@ def test_a_host_read_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def traced(step: Callable[[], None]) -> Callable[[], None]:
     """As one graph without a break."""
-    torch._dynamo.reset()
+    torch.compiler.reset()
     return torch.compile(step, fullgraph=True, backend="eager")
 
 
@@ -146,7 +146,7 @@ def test_kept_loops_give_what_new_ones_give(drafter: str) -> None:
     with host.fixed():
         made, graphs = speculation("tolerance", "ras", drafter), Graphs(lambda step: step)
         assert [made.decode(batch, graphs=graphs) for batch in batches()] == alone
-        assert len(graphs._kept) == 3
+        assert len(graphs.kept) == 3
 
 
 @pytest.mark.parametrize("name", ["independent", "best path", "drawn path, boundary"])
@@ -216,7 +216,7 @@ def test_what_was_without_a_law_leaves_nothing_to_the_next_batch() -> None:
     broken[0].prompt.fill_(float("nan"))
     assert decode(broken)[0].failure is not None
     assert decode(requests(1)) == [alone]
-    assert len(graphs._kept) == 1
+    assert len(graphs.kept) == 1
 
 
 def test_who_watches_has_a_loop_that_is_not_captured() -> None:
@@ -269,10 +269,10 @@ def test_kept_loops_are_let_go_where_memory_is_short() -> None:
     made = speculation("exact", "all", "lm")
     for rows in (1, 2, 3):
         made.decode(requests(rows), graphs=graphs)
-    assert len(graphs._kept) == 3
+    assert len(graphs.kept) == 3
     made.decode(requests(1), graphs=graphs)  # now the newest
     shares = iter([0.1, 0.1, 0.5])
-    graphs._free_share = lambda: next(shares)
+    graphs.free_share = lambda: next(shares)
     alone = made.decode(requests(4))
     assert made.decode(requests(4), graphs=graphs) == alone
-    assert [size.batch for _, size in graphs._kept] == [1, 4]
+    assert [size.batch for _, size in graphs.kept] == [1, 4]

@@ -37,6 +37,7 @@ SAMPLERS = {
     "top-k and top-p": Sampler(0.9, 12, 0.9),
     "ends when likeliest": Sampler(1.0, 20, 1.0, end_when_likeliest=True),
     "ras": RepetitionAware(1.0, 10, 0.8, window=6, tau=0.2),
+    "penalty": RepetitionPenalty(0.9, 12, 0.9, 1.3),
 }
 
 
@@ -150,7 +151,6 @@ def test_native_rounds_clock_their_parts(monkeypatch: pytest.MonkeyPatch) -> Non
     target, draft = models()
     made = Speculation(target, LMDrafter(draft), Tolerance(), SAMPLERS["all"], STOPS, 3)
     (loop,) = deque(made.rounds(requests(1)), maxlen=1)
-    assert loop._native is not None
     loop.load(requests(1))
     begin = time.perf_counter()
     assert loop.run_native(100)
@@ -186,7 +186,7 @@ def test_rounds_without_a_law(who: int, rule: str, monkeypatch: pytest.MonkeyPat
     """The target's NaN ends a row, the draft's in its residual: as in Python."""
     pair = list(models())
     head = torch.full((32, 40), float("nan"))
-    pair[who] = MergedVocabLM(pair[who].decoder, LAYOUT, pair[who]._embedding, matrix(head))
+    pair[who] = MergedVocabLM(pair[who].decoder, LAYOUT, pair[who].embedding, matrix(head))
     made = Speculation(pair[0], LMDrafter(pair[1]), RULES[rule], Sampler(), STOPS, 3)
     outcomes = made.decode(requests(2))
     in_python(monkeypatch)
@@ -199,7 +199,7 @@ def test_ids_are_looked_up_in_their_order() -> None:
     target = models()[0]
     order = torch.randperm(40, generator=torch.Generator().manual_seed(0))
     for dtype in (torch.float32, torch.bfloat16):
-        embedding = target._embedding.to(dtype)
+        embedding = target.embedding.to(dtype)
         model = RowLM(target.decoder, LAYOUT, embedding, target.head, order)  # type: ignore[arg-type]
         alone = loops.alone(model, STOPS, Sampler())
         (loop,) = deque(EAGER.states(alone, requests(2)), maxlen=1)
@@ -212,14 +212,17 @@ def test_ids_are_looked_up_in_their_order() -> None:
         assert [outcome.tokens for outcome in walked] == expected
 
 
+class Other(Sampler):
+    """A sampler that compiled code knows nothing of."""
+
+
 def test_who_walks() -> None:
-    """Samplers that look at more than the last tokens, and torch's kernels, do not."""
+    """A sampler of another kind, and torch's kernels, do not."""
     target, lengths = models()[0], torch.tensor([3])
     assert sampled_steps(target, target.cache(1, 8), lengths, Sampler()) is not None
-    assert (
-        sampled_steps(target, target.cache(1, 8), lengths, RepetitionPenalty(1.0, penalty=1.2))
-        is None
-    )
+    penalty = RepetitionPenalty(1.0, penalty=1.2)
+    assert sampled_steps(target, target.cache(1, 8), lengths, penalty) is not None
+    assert sampled_steps(target, target.cache(1, 8), lengths, Other()) is None
     library.select(Kernels.torch)
     other = models()[0]
     assert sampled_steps(other, other.cache(1, 8), lengths, Sampler()) is None

@@ -166,7 +166,7 @@ def coverage(units: int, rate: float, experiments: int = 400) -> tuple[float, fl
         assert one.low is not None
         assert one.high is not None
         hits += one.low <= rate <= one.high
-        drawn = st.ratio(st._resampled(units, 1000, 0) @ data)
+        drawn = st.ratio(st.resampled(units, 1000, 0) @ data)
         low, high = np.quantile(drawn, [0.025, 0.975])
         before += low <= rate <= high
     return hits / experiments, before / experiments

@@ -13,13 +13,14 @@ from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.families.code_rows import RowLM, state_matrices
+from speculative_tts.models.families.code_tokens import find_codes
 from speculative_tts.models.families.registry import (
     code_embedding,
     family_of,
     load_layout,
     load_speech_lm,
 )
-from speculative_tts.models.families.row_layout import RowLayout, code_rows
+from speculative_tts.models.families.row_layout import RowLayout
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema.common import CheckpointConfig, RowsConfig
 
@@ -106,7 +107,7 @@ def test_a_prompt_asks_the_tokenizer_for_no_table(monkeypatch: pytest.MonkeyPatc
     def table(_: object) -> None:
         raise AssertionError("made again")
 
-    monkeypatch.setattr(type(layout.tokenizer), "added_tokens_decoder", property(table))
+    monkeypatch.setattr(type(layout.prompts.tokenizer), "added_tokens_decoder", property(table))
     assert layout.prompt_ids(SPOKEN)
     with pytest.raises(ValueError, match=r"the text holds the control token <\|s_7\|>"):
         layout.text_ids("say <|s_7|>")
@@ -123,12 +124,12 @@ def test_limits_are_of_prompt_and_speech_together() -> None:
 def test_codes_in_another_order_are_found_by_name(tmp_path: Path) -> None:
     names = sorted(f"<|s_{code}|>" for code in range(12))  # 0, 10, 11, 1, 2 ...
     plain = RowsConfig()
-    rows = code_rows({name: 7 + row for row, name in enumerate(names)}, plain, tmp_path)
+    rows = find_codes({name: 7 + row for row, name in enumerate(names)}, plain, tmp_path)[0]
     assert rows.tolist() == [7, 10, 11, 12, 13, 14, 15, 16, 17, 18, 8, 9]
     with pytest.raises(ValueError, match=r"2 tokens like a\{\} but none for code 1"):
-        code_rows({"a0": 0, "a2": 1}, RowsConfig(code="a{}"), tmp_path)
+        find_codes({"a0": 0, "a2": 1}, RowsConfig(code="a{}"), tmp_path)[0]
     with pytest.raises(ValueError, match=r"has no \{\} for the number"):
-        code_rows({"a0": 0}, RowsConfig(code="a"), tmp_path)
+        find_codes({"a0": 0}, RowsConfig(code="a"), tmp_path)[0]
 
 
 def test_codes_begin_at_an_offset_and_are_so_many(tmp_path: Path) -> None:
@@ -136,15 +137,15 @@ def test_codes_begin_at_an_offset_and_are_so_many(tmp_path: Path) -> None:
     names = {f"<custom_token_{number}>": 40 + number for number in range(67)}
     names["<custom_token_007>"] = 7  # no number is written so
     at_ten = RowsConfig(code="<custom_token_{}>", first=10)
-    assert code_rows(names, at_ten, tmp_path).tolist() == list(range(50, 107))
+    assert find_codes(names, at_ten, tmp_path)[0].tolist() == list(range(50, 107))
     few = replace(at_ten, count=5)
-    assert code_rows(names, few, tmp_path).tolist() == list(range(50, 55))
+    assert find_codes(names, few, tmp_path)[0].tolist() == list(range(50, 55))
     with pytest.raises(ValueError, match=r"none for code 67; codes count from rows.first=10"):
-        code_rows(names, replace(at_ten, count=58), tmp_path)
+        find_codes(names, replace(at_ten, count=58), tmp_path)[0]
     with pytest.raises(ValueError, match="none for code 70"):
-        code_rows(names, replace(at_ten, first=70), tmp_path)
+        find_codes(names, replace(at_ten, first=70), tmp_path)[0]
     with pytest.raises(ValueError, match=r"two codes of .* have one row"):
-        code_rows(names | {"<custom_token_12>": 50}, at_ten, tmp_path)
+        find_codes(names | {"<custom_token_12>": 50}, at_ten, tmp_path)[0]
 
 
 @pytest.mark.parametrize(

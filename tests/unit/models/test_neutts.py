@@ -12,7 +12,7 @@ from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.sampling.sampler import Sampler
-from speculative_tts.models.families import row_layout as rows
+from speculative_tts.models.families import row_prompt as rows
 from speculative_tts.models.families.code_rows import RowLM
 from speculative_tts.models.families.registry import load_speech_lm
 from speculative_tts.models.prompt import Prompt
@@ -50,7 +50,7 @@ def load(target: CheckpointConfig) -> RowLM:
 def test_the_prompt_is_its_authors(target: CheckpointConfig) -> None:
     layout = load(target).layout
     ids = layout.prompt_ids(PROMPT)
-    assert layout.tokenizer.decode(ids) == (
+    assert layout.prompts.tokenizer.decode(ids) == (
         "<|begin_of_text|>user: Convert the text to speech:<|TEXT_PROMPT_START|>"
         "[en-us Two.] [en-us One.]<|TEXT_PROMPT_END|>\n"
         "assistant:<|SPEECH_GENERATION_START|><|speech_3|><|speech_1|>"

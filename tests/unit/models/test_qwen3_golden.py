@@ -77,7 +77,7 @@ def test_greedy_tokens_are_transformers_alone_and_drafted(style: str) -> None:
     assert alone.tokens == rows[prompt:]
     whole = model.decoder
     lower = Decoder(replace(whole.config, layers=1), whole.layers[:1], whole.norm)
-    draft = CodeLM(lower, model._embedding, model.head)
+    draft = CodeLM(lower, model.embedding, model.head)
     for drafter in (draft, model):
         speculation = Speculation(model, LMDrafter(drafter), Tolerance(0.0), GREEDY, (), 3)
         (sped,) = speculation.decode([request])

@@ -10,6 +10,7 @@ import pytest
 from speculative_tts import assets
 from speculative_tts.commands.speak import _note_length
 from speculative_tts.models.layout import SpeechLayout
+from speculative_tts.models.phones import read_layout
 from speculative_tts.training.data.recordings import Recording, RecordingsBySpeaker
 
 SHIPPED = [SpeechLayout.from_folder(assets.TINY / name) for name in ("target", "target_fine")]
@@ -27,6 +28,19 @@ def test_a_longer_text_is_told(layout: SpeechLayout, capsys: pytest.CaptureFixtu
         said = capsys.readouterr().err
         assert bool(said) is told
         assert not told or "9 words and this model was trained on 1 to 8" in said
+
+
+def test_a_single_word_has_room_to_end_and_a_remedy_of_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """ "hello" was cut at 17 codes of the 20 that it takes, and was to be spoken in parts."""
+    layout = read_layout(assets.TINY / "target_sentences")
+    fewest, most = layout.limits("hello", 0, 0.7, 1.6)
+    assert (fewest, most) == (7, 21)
+    _note_length("hello", engine_of(layout))
+    said = capsys.readouterr().err
+    assert "the text has 1 word and this model was trained on 3 to 30" in said
+    assert "put it into a sentence" in said
 
 
 def test_a_checkpoint_without_lengths_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:

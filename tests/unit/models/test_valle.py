@@ -375,7 +375,7 @@ def test_positions_are_added_in_float32_and_rounded_once() -> None:
 
 def test_a_bfloat16_lm_keeps_its_positions_in_float32() -> None:
     lm = ValleLM(small_valle().ar, dtype=torch.bfloat16)
-    assert lm._positions.dtype == torch.float32
+    assert lm.cache(1, 8).sines.dtype == torch.float32
     prompt = lm.prompt(lm.merged([1, 5, 2], [3, 4]))
     cache = lm.cache(1, 20)
     assert lm.prefill([prompt], cache).dtype == torch.float32

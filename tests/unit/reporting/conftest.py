@@ -12,3 +12,8 @@ def ssd_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = tmp_path_factory.mktemp("reporting") / "runs"
     make_ssd_runs(runs, n=24)
     return runs
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _blank(blank_figures: None) -> None:
+    """Figures are drawn in test_figures, and where a test asks for `drawn_figures`."""

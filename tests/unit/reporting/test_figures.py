@@ -56,6 +56,7 @@ def test_draws(plot: Plot) -> None:
     assert min(size(files["png"])) > 400
     assert files["svg"].startswith(b"<?xml")
     assert b"<dc:date>" not in files["svg"]
+    assert draw(figure(plot)) == files
 
 
 def test_tags_do_not_cover_each_other_and_curves_run_along_x() -> None:

@@ -25,7 +25,7 @@ from speculative_tts.reporting.runs import find_runs
 from speculative_tts.reporting.selection import choose
 from speculative_tts.reporting.shown import REPORTS
 
-PAPERS = ("ssd", "pcg", "mtp")
+PAPERS = ("ssd", pytest.param("pcg", marks=pytest.mark.whole), "mtp")
 IDS = {  # of the papers' judges, as summaries have them
     "whisper": "whisper-large-v3",
     "hubert": "hubert-large-ls960-ft",
@@ -112,6 +112,16 @@ def test_judges_are_the_papers_and_no_figure_lacks_its_points(papers: Path) -> N
         assert {name for name, _ in plots} == {name for name, kind in plots if kind == "curve"}
 
 
+@pytest.mark.whole
+@pytest.mark.usefixtures("drawn_figures")
+def test_every_figure_can_be_drawn(papers: Path, tmp_path: Path) -> None:
+    """One without room for a label failed its whole report."""
+    arguments = [f"runs={papers.parent / 'runs'}", f"out={tmp_path}", f"paper={papers.name}"]
+    assert main([*arguments, "page=false"]) == 0
+    for path in papers.glob("*figure*.png"):
+        assert (tmp_path / papers.name / path.name).stat().st_size > 1000, path.name
+
+
 @pytest.fixture(scope="module")
 def tiny_mtp(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """MTP's tables at tiny scale, by name."""
@@ -121,6 +131,7 @@ def tiny_mtp(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {path.stem: path.read_text() for path in (folder / "mtp").glob("table*.md")}
 
 
+@pytest.mark.whole
 def test_commands_for_missing_runs_run_as_they_are_printed(
     papers: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

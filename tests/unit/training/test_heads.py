@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 import torch
 from accelerate import Accelerator
+from accelerate.state import AcceleratorState
 from cosyvoice_folders import SIZES, write_official
 from small_target import save_codes
 
@@ -57,6 +58,57 @@ def test_nobody_knows_what_is_behind_a_cut() -> None:
 def arguments(target: Path, codes: Path) -> list[str]:
     numbers = "n=3 steps=6 batch_size=32 sequences=24 eval_every=3 save_every=2 dev_utterances=4"
     return [f"target.path={target}", f"codes={codes}", *numbers.split()]
+
+
+KINDS = {
+    "linear": [],
+    "residual": ["kind=residual"],
+    "recurrent": ["kind=recurrent", "losses.lk=1", "losses.ce=0"],
+    "with their trunk": JOINT,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_recomputing_for_the_gradient_changes_nothing(
+    arguments: list[str], tmp_path: Path, kind: str
+) -> None:
+    for out, more in (("kept", []), ("again", ["gradient_checkpointing=true"])):
+        assert main([*arguments, *KINDS[kind], *more, f"out={tmp_path / out}"]) == 0
+    for one in (tmp_path / "kept").rglob("*.safetensors"):
+        other = tmp_path / "again" / one.relative_to(tmp_path / "kept")
+        assert one.read_bytes() == other.read_bytes()
+    assert (tmp_path / "again/training/settings.json").read_bytes() == (
+        tmp_path / "kept/training/settings.json"
+    ).read_bytes()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bfloat16_learns_as_float32_does(
+    arguments: list[str], tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a frozen trunk the weights are bfloat16 too, which evaluations once did not expect."""
+    figures = []
+    for dtype in ("float32", "bfloat16"):
+        AcceleratorState._reset_state(reset_partial_state=True)
+        assert main([*arguments, *KINDS[kind], f"dtype={dtype}", f"out={tmp_path / dtype}"]) == 0
+        figures.append(json.loads(capsys.readouterr().out.splitlines()[-1])["dev_loss"])
+    assert figures[1] == pytest.approx(figures[0], rel=0.02)
+    assert figures[1] != figures[0]
+
+
+def test_accumulated_batches_are_those_of_several_processes(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    """Two batches a step and half the steps read the same positions as one and all of them."""
+    for out, more in (("one", ["steps=6"]), ("two", ["steps=3", "accumulate=2"])):
+        assert main([*arguments, *more, f"out={tmp_path / out}"]) == 0
+    rows = [
+        [row["loss"] for row in read_jsonl(tmp_path / out / "training/metrics.jsonl")
+         if "loss" in row]
+        for out in ("one", "two")
+    ]  # fmt: skip
+    assert len(rows[1]) == 3
+    assert rows[1][0] == pytest.approx((rows[0][0] + rows[0][1]) / 2, rel=0.05)
 
 
 @pytest.mark.parametrize("extra", [[], ["kind=residual"], ["optimiser=scaled_adam"]])
@@ -304,8 +356,8 @@ def test_steps_are_learnt_as_often_as_own_drafts_come_to_them(target: Path) -> N
         positions = [States(hidden[x : x + 1], said[x : x + 1]) for x in range(vocab)]
         return torch.stack([module(one)[0] for one in positions]).detach()
 
-    _, (logits, _, of_target) = next(plain._steps(States(hidden[:1], said[:1])))
-    p, q = (sampler(of.detach())[0] for of in (logits, of_target))
+    _, (drafts, _, known) = next(plain.steps(States(hidden[:1], said[:1])))
+    p, q = (sampler(trunk.own(of).detach())[0] for of in (drafts, known))
     first = losses(plain)[STOP]  # nothing is drafted behind the end
     behind = losses(plain) - first
     drafted = (p * (q / p).clamp(max=1).nan_to_num() * behind).sum()

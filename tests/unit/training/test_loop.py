@@ -140,7 +140,7 @@ def test_one_process_keeps_the_best_parameters(tmp_path: Path) -> None:
     other.run()
     assert other.best is not None
     assert (other.best.step, other.best.parameters) == (7, {})
-    assert other._copies() == {}
+    assert other.copies() == {}
 
 
 def test_a_loss_that_is_no_number_is_told(tmp_path: Path) -> None:

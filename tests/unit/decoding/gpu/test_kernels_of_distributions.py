@@ -50,7 +50,9 @@ def both(sampler: Sampler, logits: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     history[1, 14:19] = logits[1, 0].cpu().topk(5).indices
     stop = StopRule.build((vocab - 2, vocab - 1), vocab, [2, 25], DEVICE)
     history, positions = history.to(DEVICE), positions.to(DEVICE)
-    places = Places(history, positions, stop.minimum, stop.is_stop, sampler.barred_of(stop))
+    places = Places(
+        history, positions, stop.minimum, stop.is_stop, sampler.barred_of(stop), stop.prompted
+    )
     found = laws.law(settings_of(sampler), logits, places)
     assert found is not None
     by_torch = sampler.law(logits, history, positions, stop)
@@ -87,7 +89,7 @@ def test_samplers_without_a_kernel_are_left_to_torch(monkeypatch: pytest.MonkeyP
     stop = StopRule.build((129,), 130, [0, 0], DEVICE)
     history = torch.zeros(2, 30, dtype=torch.int64, device=DEVICE)
     positions = torch.zeros(2, 3, dtype=torch.int64, device=DEVICE)
-    places = Places(history, positions, stop.minimum, stop.is_stop, stop.is_stop)
+    places = Places(history, positions, stop.minimum, stop.is_stop, stop.is_stop, stop.prompted)
     monkeypatch.setattr(laws, "WIDE", 128)
     for sampler in (Sampler(1.0, 100), Sampler(1.0, 0, 0.9), RepetitionAware(1.0, 0)):
         assert laws.law(settings_of(sampler), logits, places) is None
@@ -128,7 +130,7 @@ def test_equal_tokens_enter_the_nucleus_by_id() -> None:
     logits[..., 5:] = float("-inf")
     stop = StopRule.build((9,), 10, [0], DEVICE)
     none = torch.zeros(1, 1, dtype=torch.int64, device=DEVICE)
-    places = Places(none, none, stop.minimum, stop.is_stop, stop.is_stop)
+    places = Places(none, none, stop.minimum, stop.is_stop, stop.is_stop, stop.prompted)
     found = laws.law(settings_of(Sampler(1.0, 0, 0.79)), logits, places)
     assert found is not None
     assert found.flatten().tolist() == pytest.approx([0.25] * 4 + [0] * 6)

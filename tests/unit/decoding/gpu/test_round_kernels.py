@@ -130,7 +130,7 @@ def verdicts(rule: str, seed: int) -> list[Tensor]:
     sums = by.sums
     laws = twin.target, twin.draft
     coarse = sums.coarse(laws[0]), sums.coarse(laws[1])
-    accepted, scale = kernels._accept(by, twin.rows, coarse, twin.given[2], twin.drafted)
+    accepted, scale = kernels.accept(by, twin.rows, coarse, twin.given[2], twin.drafted)
     mass = sums.residual(laws, coarse, (accepted, twin.drafted, scale))
     mass = mass / mass.sum(-1, keepdim=True)
     return [wanted.accepted, wanted.next_probs, accepted.cpu(), mass.cpu()]

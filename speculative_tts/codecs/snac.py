@@ -1,0 +1,214 @@
+"""Provide SNAC (Siuzdak, 2024; arXiv 2410.14411), the codec of Orpheus: codes of three rates.
+
+The package `snac` runs it, from a local folder with config.json and pytorch_model.bin such as
+`hubertsiuzdak/snac_24khz`; nothing is downloaded. A frame is the codes of one step of the slowest
+codebook, each followed by the faster ones' within its time: of strides 4, 2, 1 the levels 0, 1, 2,
+2, 1, 2, 2. Code c of position k is k * size + c, which is how Orpheus numbers them.
+"""
+
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from speculative_tts.codecs.audio import Wave
+from speculative_tts.codecs.pieces import Window, Windowed
+from speculative_tts.state_dicts import check_fit, read_state_dict
+from speculative_tts.typed import read_json
+
+CONFIG, WEIGHTS = "config.json", "pytorch_model.bin"
+DOWNLOAD = "give codec.path=<folder of hubertsiuzdak/snac_24khz>"
+SEED = 0  # of the decoder's noise, which is drawn anew for each wave
+# Frames, in place of codes. The authors' streams see one frame before and two after each piece.
+WINDOW = Window(ahead=2, chunk=4, back=8, fade=256)
+
+
+@dataclass(frozen=True)
+class SnacCodec:
+    """Code waves as frames of codes in one row, int64 [tokens]."""
+
+    model: Any
+    n_layers = 1
+
+    @classmethod
+    def load(cls, folder: Path) -> "SnacCodec":
+        """Read a folder with config.json and pytorch_model.bin; raise ValueError for another."""
+        build = _package()
+        for name in (CONFIG, WEIGHTS):
+            if not (folder / name).is_file():
+                raise ValueError(f"no {name} in {folder}; {DOWNLOAD}")
+        settings = read_json(folder / CONFIG, DOWNLOAD)
+        try:
+            model = build(**settings)
+        except (TypeError, ValueError, RuntimeError, ZeroDivisionError) as error:
+            reason = str(error).splitlines()[0]
+            raise ValueError(
+                f"{folder / CONFIG} describes no SNAC ({reason}); {DOWNLOAD}"
+            ) from error
+        _check_strides(model.vq_strides, folder)
+        state, _ = read_state_dict(folder / WEIGHTS)
+        check_fit(model.state_dict(), state, DOWNLOAD)
+        model.load_state_dict(state)
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        return cls(model.to(device).eval().requires_grad_(requires_grad=False))
+
+    @property
+    def sample_rate(self) -> int:
+        """Return the samples per second of waves, in and out."""
+        return int(self.model.sampling_rate)
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """Return the codebook of each position of a frame."""
+        return frame_levels(self.model.vq_strides)
+
+    @property
+    def hop(self) -> int:
+        """Return the samples of a frame."""
+        return int(self.model.hop_length) * int(self.model.vq_strides[0])
+
+    @property
+    def token_rate(self) -> float:
+        """Return the codes per second."""
+        return self.sample_rate / self.hop * len(self.levels)
+
+    @property
+    def size(self) -> int:
+        """Return the number of codes of a position."""
+        return int(self.model.codebook_size)
+
+    @property
+    def n_codes(self) -> int:
+        """Return the number of codes of all positions of a frame."""
+        return self.size * len(self.levels)
+
+    @cached_property
+    def codebook(self) -> np.ndarray:
+        """Return the codebook entry of every code, float32 [n_codes, dimensions]."""
+        books = [one.codebook.weight for one in self.model.quantizer.quantizers]
+        whole = torch.cat([books[level] for level in self.levels])
+        return np.asarray(whole.float().cpu().numpy())
+
+    @torch.inference_mode()
+    def encode(self, wave: Wave) -> np.ndarray:
+        """Encode a mono wave to whole frames, zeros after its end."""
+        samples = torch.from_numpy(np.asarray(wave, dtype=np.float32))
+        if not len(samples):
+            return np.zeros(0, dtype=np.int64)
+        device = next(self.model.parameters()).device
+        codes = self.model.encode(samples[None, None].to(device))
+        return interleave([level[0].cpu().numpy() for level in codes], self.levels, self.size)
+
+    def decode(self, codes: np.ndarray) -> Wave:
+        """Decode codes, int64 [tokens], to a wave; frames that are not whole are left out."""
+        return self._decode(whole_frames(codes, len(self.levels), self.size))
+
+    def speaking(
+        self,
+        prompt_codes: np.ndarray,  # noqa: ARG002 - a piece needs no prompt
+        chunk: int | None = None,
+    ) -> "FramedSpeech":
+        """Start an utterance in pieces of whole frames."""
+        return FramedSpeech(self, chunk)
+
+    @torch.inference_mode()
+    def _decode(self, frames: np.ndarray) -> Wave:
+        """Decode frames, int64 [frames, positions]."""
+        if not len(frames):
+            return np.zeros(0, dtype=np.float32)
+        device = next(self.model.parameters()).device
+        codes = [torch.from_numpy(one)[None].to(device) for one in by_level(frames, self.levels)]
+        devices = [device] if device.type == "cuda" else []
+        with torch.random.fork_rng(devices):
+            torch.manual_seed(SEED)
+            wave = self.model.decode(codes)
+        return np.asarray(wave[0, 0].float().cpu().numpy())
+
+
+def _package() -> Any:
+    """Return the class of the package snac; ImportError says how to get it."""
+    try:
+        with warnings.catch_warnings():  # it compiles a function by torch.jit, which is deprecated
+            warnings.simplefilter("ignore", DeprecationWarning)
+            from snac import SNAC
+    except ImportError as error:
+        raise ImportError(
+            "codec snac needs the package snac: pip install 'speculative_tts[snac]'"
+        ) from error
+    return SNAC
+
+
+class FramedSpeech:
+    """Speak one utterance in pieces of whole frames (a `Speaking`)."""
+
+    def __init__(self, codec: SnacCodec, chunk: int | None) -> None:
+        self._codec, self._length = codec, len(codec.levels)
+        frames = None if chunk is None else math.ceil(chunk / self._length)
+        none = np.zeros((0, self._length), dtype=np.int64)
+        self._windowed = Windowed(codec._decode, WINDOW, frames, none)
+
+    def strides(self) -> Iterator[int]:
+        """See `Speaking`."""
+        return (self._length * frames for frames in self._windowed.strides())
+
+    def ready(self, codes: np.ndarray, *, ended: bool = False) -> Iterator[Wave]:
+        """See `Speaking`."""
+        frames = whole_frames(codes, self._length, self._codec.size)
+        yield from self._windowed.ready(frames, ended=ended)
+        if ended and len(codes) and not len(frames):
+            yield np.zeros(self._codec.hop, dtype=np.float32)  # codes, and no frame of them
+
+
+def frame_levels(strides: list[int]) -> tuple[int, ...]:
+    """Return the level of each position of a frame: a code, then the faster ones of its time."""
+
+    def within(level: int) -> tuple[int, ...]:
+        if level + 1 == len(strides):
+            return (level,)
+        return (level, *within(level + 1) * (strides[level] // strides[level + 1]))
+
+    return within(0)
+
+
+def interleave(codes: list[np.ndarray], levels: tuple[int, ...], size: int) -> np.ndarray:
+    """Write each level's codes as frames in one row: int64 [tokens]."""
+    places = np.array(levels)
+    frames = np.empty((len(codes[0]), len(levels)), dtype=np.int64)
+    for level, own in enumerate(codes):
+        frames[:, places == level] = own.reshape(len(frames), -1)
+    return (frames + size * np.arange(len(levels))).reshape(-1)
+
+
+def by_level(frames: np.ndarray, levels: tuple[int, ...]) -> list[np.ndarray]:
+    """Return the codes of each level of frames [frames, positions] of codes below `size`."""
+    places = np.array(levels)
+    return [frames[:, places == level].reshape(-1) for level in range(max(levels) + 1)]
+
+
+def whole_frames(codes: np.ndarray, length: int, size: int) -> np.ndarray:
+    """Return the whole frames in a row of codes, as codes below `size`: int64 [frames, length].
+
+    A frame has a code of each position in turn. A sampler that may emit anything anywhere can leave
+    parts of frames, which are dropped. Raises ValueError for a code out of range.
+    """
+    codes = np.asarray(codes, dtype=np.int64)
+    if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < length * size:
+        raise ValueError(f"codes must lie in [0, {length * size}); drop stop tokens first")
+    begins = np.flatnonzero(codes // size == 0)
+    begins = begins[begins + length <= len(codes)]
+    frames = codes[begins[:, None] + np.arange(length)]
+    whole = (frames // size == np.arange(length)).all(1)
+    return np.ascontiguousarray(frames[whole] % size)
+
+
+def _check_strides(strides: list[int], folder: Path) -> None:
+    """Raise ValueError for codebooks whose rates do not divide each other."""
+    if strides[-1] != 1 or any(slow % fast for slow, fast in pairwise(strides)):
+        raise ValueError(f"{folder / CONFIG} has vq_strides {strides}, no frames; {DOWNLOAD}")

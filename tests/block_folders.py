@@ -1,0 +1,116 @@
+"""Small random targets, and block drafters of them as the `speculators` library saves them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_target import LAYOUT
+from torch import Tensor
+
+READ = [0, 2, 3]
+BLOCK, MASK = 4, LAYOUT.vocab_size - 1
+KINDS: dict[str, dict[str, Any]] = {
+    "dflash": {},
+    "dflash, from the newest": {"sample_from_anchor": True},
+    "dspark": {"markov_rank": 3},
+    "dspark, gated": {"markov_rank": 3, "markov_head_type": "gated"},
+    "dspark, rnn": {"markov_rank": 3, "markov_head_type": "rnn"},
+    "dspark, rnn, not from the newest": {
+        "markov_rank": 3,
+        "markov_head_type": "rnn",
+        "sample_from_anchor": False,
+    },
+    "dspark, no markov": {"markov_rank": 0, "confidence_head_with_markov": False},
+    "dflash, few": {"draft_vocab_size": 20},
+    "dspark, few": {"draft_vocab_size": 20, "markov_rank": 3},
+}
+
+
+def save_block(folder: Path, target: Path, kind: str, **changes: Any) -> Any:
+    """Save a drafter with random weights and return it, with the target's embedding and head."""
+    why = "speculators is not here: make venv installs it"
+    speculators = pytest.importorskip("speculators", reason=why)
+    from speculators.config import VerifierConfig
+    from speculators.models.dflash import DFlashDraftModel, DFlashSpeculatorConfig
+    from speculators.models.dspark import DSparkDraftModel, DSparkSpeculatorConfig
+    from speculators.proposals.greedy import GreedyTokenProposalConfig
+    from transformers import Qwen3Config
+
+    settings, layers = {**KINDS[kind], **changes}, settings_of(target)
+    algorithm = kind.partition(",")[0]
+    config, model = {
+        "dflash": (DFlashSpeculatorConfig, DFlashDraftModel),
+        "dspark": (DSparkSpeculatorConfig, DSparkDraftModel),
+    }[algorithm]
+    inner = Qwen3Config(**layers)
+    inner._attn_implementation = "eager"
+    drafts = settings.pop("draft_vocab_size", layers["vocab_size"])
+    torch.manual_seed(5)
+    draft = model(
+        config(
+            transformer_layer_config=inner,
+            draft_vocab_size=drafts,
+            block_size=BLOCK,
+            aux_hidden_state_layer_ids=READ,
+            mask_token_id=MASK,
+            speculators_config=speculators.SpeculatorsConfig(
+                algorithm=algorithm,
+                proposal_methods=[GreedyTokenProposalConfig(speculative_tokens=BLOCK - 1)],
+                default_proposal_method="greedy",
+                verifier=VerifierConfig.from_pretrained(str(target)),
+            ),
+            **settings,
+        )
+    )
+    for parameter in draft.parameters():
+        parameter.data.normal_(0, 0.4)
+    if drafts < layers["vocab_size"]:
+        chosen = torch.arange(layers["vocab_size"]) % 3 != 1
+        chosen[chosen.nonzero()[drafts:, 0]] = False
+        rows = chosen.nonzero()[:, 0]
+        draft.load_vocab_mappings(chosen, rows - torch.arange(len(rows)))
+    draft.load_verifier_weights()
+    draft.float().eval().save_pretrained(folder)
+    return draft
+
+
+def settings_of(target: Path) -> dict[str, Any]:
+    """Return the settings of draft layers as wide as a target's."""
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(target)
+    return {
+        "vocab_size": config.vocab_size,
+        "hidden_size": config.hidden_size,
+        "intermediate_size": 20,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "num_key_value_heads": 1,
+        "head_dim": 6,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1e5},
+        "rms_norm_eps": 1e-5,
+    }
+
+
+def theirs(draft: Any, target: Any, ids: Tensor, places: list[int]) -> Tensor:
+    """Return speculators' logits [places, block, draft vocabulary] of blocks at these positions.
+
+    The tokens of a block are those of ids [length]: DSpark's laws follow them.
+    """
+    states = target(ids[None], output_hidden_states=True).hidden_states
+    wide = torch.cat([states[layer] for layer in READ], -1)
+    wanted = torch.zeros(1, len(ids))
+    wanted[0, places] = 1
+    hidden, logits, *_ = draft._backbone_forward(
+        wide, ids[None], wanted, states[-1], torch.zeros(1, len(ids), dtype=torch.int64),
+        max_anchors=len(places),
+    )  # fmt: skip
+    logits = logits.view(len(places), BLOCK, -1)
+    if getattr(draft, "markov_head", None) is None:
+        return logits
+    tokens = torch.stack([ids[place : place + BLOCK] for place in places])
+    if not draft.config.sample_from_anchor:
+        tokens = torch.cat([tokens[:, :1], tokens[:, :-1]], 1)
+    states = hidden.view(len(places), BLOCK, -1)
+    return logits + draft.markov_head.block_bias(prev_token_ids=tokens, hidden_states=states)

@@ -1,0 +1,84 @@
+"""The golden checks of frames of codes pass on their files, and fail on damaged ones."""
+
+import json
+import shutil
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from speculative_tts.checks import code_rows, snac
+from speculative_tts.commands import decode
+from speculative_tts.schema.common import RowsConfig
+
+pytestmark = pytest.mark.usefixtures("kernels")
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "rows"
+SMALL = {"count", "speakers", "max_length", "max_tokens", "min_tokens"}  # of golden models
+SAMPLER = {"temperature", "top_k", "top_p", "repetition_penalty"}
+
+
+def read(path: Path) -> dict[str, Any]:
+    return dict(json.loads(path.read_text()))
+
+
+@pytest.mark.parametrize("name", ["orpheus", "maya1", "veena", "spark"])
+def test_every_case_is_within_its_tolerance(name: str) -> None:
+    rows = list(code_rows.check(GOLDEN / name))
+    assert [row for row in rows if not row.passed] == []
+    assert len(rows) == (20 if name in ("orpheus", "spark") else 3)
+
+
+def test_codes_and_waves_of_snac_are_the_packages() -> None:
+    rows = list(snac.check(GOLDEN / "snac"))
+    assert len(rows) == 4
+    assert [row for row in rows if not row.passed] == []
+
+
+@pytest.mark.parametrize("name", ["orpheus", "maya1", "veena", "spark"])
+def test_the_shipped_configuration_is_the_one_of_the_golden_files(name: str) -> None:
+    """Its names, prompt and frames; and the sampler where a model was sampled."""
+    golden = read(GOLDEN / name / "golden.json")
+    told, shipped = golden["rows"], decode.main.compose([f"target={name}"]).target.rows
+    plain = RowsConfig()
+    for field in fields(RowsConfig):
+        if field.name in SMALL | SAMPLER | {"bos", "text_rows"}:
+            continue
+        expected = told.get(field.name, getattr(plain, field.name))
+        assert getattr(shipped, field.name) == expected, field.name
+    for key, value in golden.get("sampler", {}).items():
+        assert getattr(shipped, key) == value
+    assert shipped.text_rows is (name == "spark")
+
+
+@pytest.mark.parametrize(
+    ("damage", "case"),
+    [
+        (lambda about: about["prompts"][0]["ids"].pop(), "prompt plain_tara, ids"),
+        (lambda about: about["rows"].update(slots=1), "plain_tara: greedy, frames"),
+        (lambda about: about["sampler"].update(top_p=0.5), "plain_tara: sampler, frames"),
+        (lambda about: about["sampler"].pop("repetition_penalty"), "plain_tara: sampler, free"),
+    ],
+)
+def test_a_fault_is_found(damage: Any, case: str, tmp_path: Path) -> None:
+    """A wrong prompt, no frames, another nucleus, a sampler without its penalty."""
+    folder = tmp_path / "golden"
+    shutil.copytree(GOLDEN / "orpheus", folder)
+    about = read(folder / "golden.json")
+    damage(about)
+    (folder / "golden.json").write_text(json.dumps(about))
+    assert case in {row.case for row in code_rows.check(folder) if not row.passed}
+
+
+def test_waves_with_other_noise_are_found(tmp_path: Path) -> None:
+    """The decoder's noise matters, or nobody would see that it is drawn."""
+    folder = tmp_path / "golden"
+    shutil.copytree(GOLDEN / "snac", folder)
+    arrays = dict(np.load(folder / "snac.npz"))
+    arrays["rows"][0] ^= 1
+    arrays["level_2"][0] ^= 1
+    np.savez(folder / "snac.npz", **arrays)
+    missed = [row.case for row in snac.check(folder) if not row.passed]
+    assert missed == ["codes of a wave, level 2", "wave of codes"]

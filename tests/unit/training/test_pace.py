@@ -1,0 +1,51 @@
+"""What a training says of its duration, from its first steps."""
+
+import logging
+
+import pytest
+
+from speculative_tts.training import pace
+from speculative_tts.training.pace import MEASURED, Pace, duration
+
+
+def test_the_first_step_warms_up_and_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps take 100, 2, 2 and 2 seconds and learn 50 tokens each; an evaluation takes 7."""
+    now = [0.0]
+    monkeypatch.setattr(pace.time, "perf_counter", lambda: now[0])
+    timed = Pace("tokens")
+    with timed.evaluating():
+        now[0] += 7
+    for seconds in (100, *[2] * MEASURED):
+        assert not timed.known
+        with timed.step():
+            timed.add(50)
+            now[0] += seconds
+    assert timed.known
+    assert timed.estimate(1800, 10) == (
+        "about 61 minutes for 1800 more steps at 25 tokens/s (3 steps were timed)"
+    )
+    with timed.step():
+        now[0] += 1
+    assert not timed.known  # it is said once
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0.2, "1 s"), (99, "99 s"), (240, "4 minutes"), (9000, "2.5 hours")]
+)
+def test_durations(seconds: float, said: str) -> None:
+    assert duration(seconds) == said
+
+
+def test_a_training_says_it_once(
+    target: object, codes: object, tmp_path: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    from speculative_tts.commands.train_heads import main
+
+    numbers = "n=3 steps=6 batch_size=32 sequences=24 eval_every=3 save_every=2 dev_utterances=4"
+    with caplog.at_level(logging.INFO, logger="speculative_tts"):
+        assert main([f"target.path={target}", f"codes={codes}", *numbers.split(),
+                     f"out={tmp_path}/heads"]) == 0  # fmt: skip
+    (line,) = (text for text in caplog.messages if "more steps" in text)
+    assert line.startswith(f"{tmp_path}/heads: about ")
+    assert "for 2 more steps at " in line
+    assert line.endswith(" positions/s (3 steps were timed) on 1 x cpu")
