@@ -82,16 +82,20 @@ def own_codes(config: OwnCodesConfig) -> dict[str, int]:
     return counts
 
 
-def _decode_shard(engine: Engine, path: Path, config: OwnCodesConfig) -> list[Row]:
-    """Decode the texts of a shard; return the rows of those that reached their end."""
+def _read(path: Path, n_codes: int, longest: int | None) -> list[Row]:
+    """Read the recordings of a shard that have at most `longest` codes."""
     with shard(path):
         names = [*COLUMNS, VOICE_CODES] if have_voices([path]) else COLUMNS
-        read = read_shard(path, names, engine.target.layout.n_codes).to_pylist()
-    rows = [row for row in read if config.longest is None or len(row["codes"]) <= config.longest]
-    if not rows:
-        raise ValueError(
-            f"{path}: all recordings have more than longest={config.longest} codes; raise it"
-        )
+        rows = read_shard(path, names, n_codes).to_pylist()
+    short = [row for row in rows if longest is None or len(row["codes"]) <= longest]
+    if not short:
+        raise ValueError(f"{path}: all recordings have more than longest={longest} codes; raise it")
+    return short
+
+
+def _decode_shard(engine: Engine, path: Path, config: OwnCodesConfig) -> list[Row]:
+    """Decode the texts of a shard; return the rows of those that reached their end."""
+    rows = _read(path, engine.target.layout.n_codes, config.longest)
     follows = follows_voice(engine.target.layout)
     prompted = list(_with_voices(path.stem, rows, config, follows=follows))
     ended, why = [], "look at the target, its sampler and max length"
