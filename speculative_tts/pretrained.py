@@ -30,11 +30,8 @@ def read_pretrained(
     if not read_json(folder / "config.json", remedy).get("quantization_config"):
         _require_plain(folder, remedy)
     found = {"output_loading_info": True, "ignore_mismatched_sizes": True}
-    try:
-        with _quiet():
-            model, told = kind.from_pretrained(folder, local_files_only=True, **found, **options)
-    except _strict() as error:
-        raise ValueError(f"{folder}/config.json is odd ({_reason(error)}); {remedy}") from error
+    with naming_odd_values(f"{folder}/config.json", remedy), _quiet():
+        model, told = kind.from_pretrained(folder, local_files_only=True, **found, **options)
     odd = _named(told["missing_keys"]) + _named(told["mismatched_keys"])
     more = _named(told["unexpected_keys"])
     if odd or (more and not others):
@@ -55,6 +52,15 @@ def read_tokenizer(folder: Path, remedy: str) -> Any:
         raise ValueError(
             f"the tokenizer in {folder} is not readable ({_reason(error)}); {remedy}"
         ) from error
+
+
+@contextmanager
+def naming_odd_values(where: object, remedy: str) -> Iterator[None]:
+    """Raise ValueError, one line, where transformers refuses a value of a config.json."""
+    try:
+        yield
+    except _strict() as error:
+        raise ValueError(f"{where} is odd ({_reason(error)}); {remedy}") from error
 
 
 def _strict() -> type[Exception]:

@@ -17,7 +17,11 @@ from speculative_tts.texts import some
 State = dict[str, Tensor]
 PLAIN = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 NESTED = ("model", "module", "state_dict", "model_state_dict")  # icefall, DeepSpeed, Lightning
-WRAPPERS = re.compile(r"^(module\.|_orig_mod\.)+")  # of data parallel and compiled models
+# of data parallel models, at the start; of compiled, sharded and checkpointed ones, anywhere
+WRAPPERS = re.compile(
+    r"^(?:(?:module|_orig_mod|_fsdp_wrapped_module)\.)+"
+    r"|(?<=\.)(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
+)
 NOTES = (int, float, str, bool, type(None))  # what training leaves among tensors
 HARMLESS: list[Any] = [
     argparse.Namespace,
@@ -93,6 +97,8 @@ def read_state_dict(path: Path) -> tuple[State, dict[str, Any]]:
         raise ValueError(f"{path} holds a {type(content).__name__}; a state dict is needed")
     tensors = {str(name): value for name, value in content.items() if isinstance(value, Tensor)}
     rest = {name: value for name, value in content.items() if not isinstance(value, Tensor)}
+    if sparse := [name for name, tensor in tensors.items() if tensor.layout != torch.strided]:
+        raise ValueError(f"{path}: {sparse[0]} is sparse; save it dense, tensor.to_dense()")
     if odd := [str(name) for name, value in rest.items() if not isinstance(value, NOTES)]:
         raise ValueError(
             f"{path} is no state dict: {odd[0]} is a {type(rest[odd[0]]).__name__}; save the state "

@@ -20,14 +20,24 @@ import torch
 
 from speculative_tts.codecs.audio import Wave
 from speculative_tts.codecs.pieces import Window, Windowed
+from speculative_tts.schema.limits import Count
 from speculative_tts.state_dicts import check_fit, read_state_dict
-from speculative_tts.typed import read_json
+from speculative_tts.typed import read_json, typed
 
 CONFIG, WEIGHTS = "config.json", "pytorch_model.bin"
 DOWNLOAD = "give codec.path=<folder of hubertsiuzdak/snac_24khz>"
 SEED = 0  # of the decoder's noise, which is drawn anew for each wave
 # Frames, in place of codes. The authors' streams see one frame before and two after each piece.
 WINDOW = Window(ahead=2, chunk=4, back=8, fade=256)
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """The keys of config.json that are used here."""
+
+    sampling_rate: Count
+    codebook_size: Count
+    vq_strides: list[Count]
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,7 @@ class SnacCodec:
             if not (folder / name).is_file():
                 raise ValueError(f"no {name} in {folder}; {DOWNLOAD}")
         settings = read_json(folder / CONFIG, DOWNLOAD)
+        _check_strides(typed(_Settings, settings, folder / CONFIG).vq_strides, folder)
         try:
             model = build(**settings)
         except (TypeError, ValueError, RuntimeError, ZeroDivisionError) as error:
@@ -52,7 +63,6 @@ class SnacCodec:
             raise ValueError(
                 f"{folder / CONFIG} describes no SNAC ({reason}); {DOWNLOAD}"
             ) from error
-        _check_strides(model.vq_strides, folder)
         state, _ = read_state_dict(folder / WEIGHTS)
         check_fit(model.state_dict(), state, DOWNLOAD)
         model.load_state_dict(state)
@@ -210,5 +220,5 @@ def whole_frames(codes: np.ndarray, length: int, size: int) -> np.ndarray:
 
 def _check_strides(strides: list[int], folder: Path) -> None:
     """Raise ValueError for codebooks whose rates do not divide each other."""
-    if strides[-1] != 1 or any(slow % fast for slow, fast in pairwise(strides)):
+    if not strides or strides[-1] != 1 or any(slow % fast for slow, fast in pairwise(strides)):
         raise ValueError(f"{folder / CONFIG} has vq_strides {strides}, no frames; {DOWNLOAD}")

@@ -30,8 +30,8 @@ class ScoreRow:
     audio: str
     # reason why the utterance could not be scored; it then has no columns of judges
     error: str | None = None
-    # empty_audio, silent_audio, empty_text, empty_hypothesis, numerals, other_script, no_codes,
-    # prompt_unreadable
+    # empty_audio, silent_audio, empty_text, empty_hypothesis, numerals, signs, other_script,
+    # no_codes, prompt_unreadable
     flags: list[str] = field(default_factory=list)
     columns: Mapping[str, Any] = field(default_factory=dict)
 

@@ -4,8 +4,8 @@ A recogniser measures a transcript; text and transcript pass the same normaliser
 compared. Which normaliser belongs to the recogniser: letters only for those that write letters
 (pocketsphinx, HuBERT, Conformer), Whisper's own English one for Whisper, which writes "50". A row
 is flagged where the normaliser cannot make its text comparable: `numerals` where digits stay as
-they are written, `other_script` where letters are dropped. A text without words (punctuation, emoji
-or letters that are all dropped) takes no part in any rate.
+they are written, `signs` where a sign is said as a word, `other_script` where letters are dropped.
+A text without words (punctuation, emoji or letters that are all dropped) takes no part in any rate.
 """
 
 import re
@@ -29,7 +29,10 @@ AVERAGES = (
 FOLDED = str.maketrans(  # letters whose stroke or ligature Unicode does not decompose
     {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "ł": "l"}
 )
-APOSTROPHES = str.maketrans("\N{RIGHT SINGLE QUOTATION MARK}\N{MODIFIER LETTER APOSTROPHE}", "''")
+APOSTROPHES = dict.fromkeys(map(ord, "\u2019\u02bc\u2018\u2032\u00b4"), "'")  # and accents, primes
+MARKS = {"Cf": "", "So": " "}  # by category: soft hyphens and joiners; TM, degrees, emoji
+SIGNS = re.compile("[&+=@#]")  # which are said as words
+QUOTES = re.compile(r"(?<![a-z0-9])'+|'+(?![a-z0-9])")
 LOST = (
     "First words lost are texts whose first word was heard as another or not at all; words lost "
     "are the same of every word."
@@ -99,10 +102,14 @@ METRICS = {
 
 
 def normalise(text: str) -> str:
-    """Fold accents and return lower case: letters, digits, apostrophes and single spaces only."""
+    """Fold accents and return lower case: letters, digits, apostrophes and single spaces only.
+
+    An apostrophe stands within a word; at its edge it is a quotation mark, and left out.
+    """
+    text = "".join(MARKS.get(unicodedata.category(one), one) for one in text)
     parts = unicodedata.normalize("NFKD", text.translate(APOSTROPHES).lower().translate(FOLDED))
     folded = "".join(part for part in parts if not unicodedata.combining(part))
-    return " ".join(re.sub(r"[^a-z0-9']", " ", folded.lower()).split())
+    return " ".join(QUOTES.sub(" ", re.sub(r"[^a-z0-9']", " ", folded.lower())).split())
 
 
 class Transcriber:
@@ -136,6 +143,7 @@ def compare(
         "empty_text": not reference,
         "empty_hypothesis": not hypothesis,
         "numerals": not one_numeral and re.search(r"\d", reference + hypothesis) is not None,
+        "signs": SIGNS.search(text) is not None,
         "other_script": any(not plain(letter) for letter in sorted(set(text)) if _is_other(letter)),
     }
     flags = [name for name, there in found.items() if there]
@@ -145,7 +153,7 @@ def compare(
 
 def _is_other(letter: str) -> bool:
     """Return True for a letter or digit beyond ASCII, which a normaliser may drop."""
-    return letter.isalnum() and not letter.isascii()
+    return letter.isalnum() and not letter.isascii() and ord(letter) not in APOSTROPHES
 
 
 def word_edits(reference: str, hypothesis: str) -> Columns:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from speculative_tts.models.decoder.config import DecoderConfig
 from speculative_tts.models.decoder.loading import State, read_state
+from speculative_tts.pretrained import naming_odd_values
 from speculative_tts.schema.limits import Count, Whole
 from speculative_tts.texts import some
 from speculative_tts.typed import read_json, typed
@@ -87,7 +88,7 @@ def block_config(config: dict[str, Any], where: object = "config.json") -> Block
             f"supported: {', '.join(KINDS)}"
         )
     stored = typed(_BlockConfig, config, where)
-    layers = DecoderConfig.from_dict(_whole(stored.transformer_layer_config), where)
+    layers = DecoderConfig.from_dict(_whole(stored.transformer_layer_config, where), where)
     if stored.aux_hidden_state_layer_ids is None or stored.mask_token_id is None:
         raise ValueError(
             f"{where} does not say aux_hidden_state_layer_ids and mask_token_id; "
@@ -118,14 +119,15 @@ def block_config(config: dict[str, Any], where: object = "config.json") -> Block
     )
 
 
-def _whole(stored: dict[str, Any]) -> dict[str, Any]:
+def _whole(stored: dict[str, Any], where: object) -> dict[str, Any]:
     """Return the draft layers' configuration with what its file leaves out: Qwen3's defaults."""
     from transformers import Qwen3Config
 
     kind = stored.get("model_type", "qwen3")
     if kind != "qwen3":
         return dict(stored)  # refused by name, or for its norms
-    config: dict[str, Any] = Qwen3Config(**stored).to_dict()
+    with naming_odd_values(where, "save the drafter again"):
+        config: dict[str, Any] = Qwen3Config(**stored).to_dict()
     return config
 
 

@@ -35,10 +35,22 @@ def saved(folder: Path, content: Any) -> Path:
         ({"model": {"module": WEIGHTS}, "step": 2}, {"step"}),
         ({f"module.{name}": tensor for name, tensor in WEIGHTS.items()}, {}),
         ({f"_orig_mod.module.{name}": tensor for name, tensor in WEIGHTS.items()}, {}),
+        ({f"_fsdp_wrapped_module.{name}": tensor for name, tensor in WEIGHTS.items()}, {}),
+        ({name.replace(".", "._orig_mod."): one for name, one in WEIGHTS.items()}, {}),
+        (
+            {
+                name.replace(".", "._fsdp_wrapped_module._checkpoint_wrapped_module."): one
+                for name, one in WEIGHTS.items()
+            },
+            {},
+        ),
     ],
 )
 def test_what_trainers_wrap_is_unwrapped(tmp_path: Path, content: Any, beside: Any) -> None:
-    """DeepSpeed's nested `module`, and a Namespace inside, had the remedy of a torn file."""
+    """DeepSpeed's nested `module`, and a Namespace inside, had the remedy of a torn file.
+
+    A part that was compiled, sharded or checkpointed made its tensors unknown.
+    """
     state, rest = read_state_dict(saved(tmp_path, content))
     assert state.keys() == WEIGHTS.keys()
     assert all(torch.equal(state[name], tensor) for name, tensor in WEIGHTS.items())
@@ -53,6 +65,7 @@ def test_what_trainers_wrap_is_unwrapped(tmp_path: Path, content: Any, beside: A
         ({"epoch": 3}, "holds no state dict"),
         (WEIGHTS | {"codes": [1, 2]}, "codes is a list; save the state dict alone"),
         (WEIGHTS | {"module.b.bias": torch.ones(2)}, "weights of one name twice"),
+        (WEIGHTS | {"w": torch.eye(2).to_sparse()}, "w is sparse; save it dense"),
         ({"w": Fraction(1, 2)}, r"holds a fractions\.Fraction\).*: where it was made, save"),
     ],
 )

@@ -80,8 +80,9 @@ def stored_rows(folder: Path, rows: int | Tensor, name: str = EMBEDDING) -> Tens
                         raise ValueError(
                             f"{file}: {name} has {first + len(kept)} rows, not {needed}"
                         )
-                    if name + SCALE in tensors.keys():  # noqa: SIM118
-                        kept = unpacked(kept, tensors.get_slice(name + SCALE)[first:needed])
+                    if kept.dtype is torch.int8 and name + SCALE in tensors.keys():  # noqa: SIM118
+                        scale = tensors.get_slice(name + SCALE)[first:needed]
+                        kept = unpacked(kept, scale, name)
                     require_plain(file, {name: kept})
                     return kept[wanted - first]
         except (SafetensorError, OSError) as error:

@@ -38,8 +38,8 @@ def unpack(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     for name, tensor in tensors.items():
         if tensor.dtype not in EIGHT_BITS:
             plain[name] = tensor
-        elif name + SCALE in tensors:
-            plain[name] = unpacked(tensor, tensors[name + SCALE])
+        elif tensor.dtype is torch.int8 and name + SCALE in tensors:
+            plain[name] = unpacked(tensor, tensors[name + SCALE], name)
             scales.add(name + SCALE)
         else:
             plain[name], own = _dequantised(name, tensors)
@@ -55,10 +55,16 @@ def _dequantised(name: str, tensors: Mapping[str, Tensor]) -> tuple[Tensor, set[
     stored, stem = tensors[name], name.removesuffix("weight")
     for own, unit in SCALES.items():
         scale = tensors.get(stem + own)
-        if scale is not None and scale.numel() in (1, len(stored)) and stored.ndim == 2:
+        if scale is not None and stored.ndim == 2 and _by_row(scale, len(stored)):
             beside = {stem + one for one in (own, *UNNEEDED)}
             return stored.float() * (scale.float() / unit).view(-1, 1), beside
     return stored, set()
+
+
+def _by_row(scale: Tensor, rows: int) -> bool:
+    """Return True for one scale, or one a row; others are of columns or blocks."""
+    one_a_row = tuple(scale.shape) in {(rows,), (rows, 1)}
+    return scale.is_floating_point() and (scale.numel() == 1 or one_a_row)
 
 
 def require_plain(
@@ -83,7 +89,12 @@ def rounded(
 
 
 def unpacked(
-    stored: Int8[Tensor, "*rows columns"], scale: Float[Tensor, "*rows"]
+    stored: Int8[Tensor, "*rows columns"], scale: Tensor, name: str = "weight"
 ) -> Float[Tensor, "*rows columns"]:
-    """Unpack some rows of a packed matrix."""
+    """Unpack some rows of a packed matrix; ValueError unless there is a scale for each row."""
+    if scale.shape != stored.shape[:-1]:
+        raise ValueError(
+            f"{name + SCALE} is {tuple(scale.shape)}, one for each row is "
+            f"{tuple(stored.shape[:-1])}; make the file again"
+        )
     return (stored * scale[..., None]).half()

@@ -77,6 +77,11 @@ def official_state(folder: Path) -> State:
     state = {name: t for name, t in stored.items() if not name.endswith(RECOMPUTED)}
     for name in (*NEEDED, f"{TRUNK}embed_tokens.weight"):
         if name not in state:
+            if within := next((n for n in state if n.endswith(f".{name}")), None):
+                raise ValueError(
+                    f"{path} has {within} in place of {name}, a part of a larger model; save the "
+                    "state dict of its language model alone"
+                )
             kind = "a CosyVoice 1 model" if "text_embedding.weight" in state else "something else"
             raise ValueError(
                 f"{path} has no tensor {name}, it is {kind}; "

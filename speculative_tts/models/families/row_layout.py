@@ -19,7 +19,12 @@ from torch import Tensor
 
 from speculative_tts.files import text_hash
 from speculative_tts.models.decoder.config import DecoderConfig
-from speculative_tts.models.families.code_tokens import find_codes, number_in, refuse_mixed
+from speculative_tts.models.families.code_tokens import (
+    code_rows,
+    find_codes,
+    number_in,
+    refuse_mixed,
+)
 from speculative_tts.models.families.row_prompt import PLACE, PromptWriter, templates
 from speculative_tts.models.layout import words_in
 from speculative_tts.models.prompt import Prompt
@@ -176,8 +181,11 @@ def _read(folder: Path, settings: str) -> RowLayout:
     fixed, last = (
         tokenizer(part, add_special_tokens=False)["input_ids"] for part in (prompt, opened)
     )
-    _check_apart(codes, ends, fixed, config)
-    _check_begins(ends, last)
+    voice = []
+    if config.voice is not None and "{voice}" in config.user + config.assistant:
+        voice = code_rows(vocabulary, config.voice, folder).tolist()
+    _check_apart(codes, ends, [*fixed, *voice], config)
+    _check_begins(ends, [*last, *voice])
     highest = max(int(codes.max()), *ends.values())
     if highest >= decoder.vocab_size:
         raise ValueError(
@@ -186,6 +194,8 @@ def _read(folder: Path, settings: str) -> RowLayout:
         )
     rows = tuple(ends.values())
     control = {row: token.content for row, token in tokenizer.added_tokens_decoder.items()}
+    if config.offset is not None:
+        _check_nameless(codes, vocabulary, control, config)
     prompts = PromptWriter(folder, config, tokenizer, codes, rows, control)
     return RowLayout(config, prompts, codes, slots, rows, decoder.vocab_size)
 
@@ -211,6 +221,20 @@ def _check_apart(
                 f"the number of the first code's token with target.rows.first (now {config.first}) "
                 "and how many codes there are with target.rows.count"
             )
+
+
+def _check_nameless(
+    codes: Tensor, vocabulary: Mapping[str, int], control: Mapping[int, str], config: RowsConfig
+) -> None:
+    """Raise ValueError where rows that are counted from an offset are rows of text in part."""
+    name_of = {row: token for token, row in vocabulary.items()}
+    rows = codes.tolist()
+    named = [row for row in rows if row in name_of]
+    if named and not all(row in control for row in rows):
+        raise ValueError(
+            f"rows.offset {config.offset} makes row {named[0]} a code, which the tokenizer has as "
+            f"{name_of[named[0]]!r}; give the row of code 0, or the names of codes (rows.code)"
+        )
 
 
 def _check_begins(ends: Mapping[str, int], opened: list[int]) -> None:

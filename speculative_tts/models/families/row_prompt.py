@@ -160,7 +160,12 @@ def templates(config: RowsConfig) -> str:
 
     Raises ValueError for a place that nothing fills.
     """
-    whole = (config.voice_turn or "") + config.user + config.assistant
+    spoken = config.user + config.assistant
+    if "{text}" not in spoken:
+        raise ValueError(
+            f"the prompt {spoken!r} has no place for the text; put {{text}} in target.rows.user"
+        )
+    whole = (config.system or "") * config.chat + (config.voice_turn or "") + spoken
     if "{voice}" in whole and config.voice is None:
         raise ValueError("the prompt has {voice}; give the token of its codes, target.rows.voice")
     if config.voice_turn is not None and CODES not in config.voice_turn:

@@ -110,6 +110,9 @@ def test_codes_without_a_frame_are_a_moment_of_silence(codec: SnacCodec) -> None
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
+        ({"vq_strides": []}, r"has vq_strides \[\], no frames; give codec\.path="),
+        ({"sampling_rate": 0}, r"config\.json: sampling_rate 0 is below 1; give"),
+        ({"sampling_rate": "24k"}, r"config\.json: sampling_rate is \"24k\"; give"),
         ({"vq_strides": [3, 2, 1]}, r"has vq_strides \[3, 2, 1\], no frames; give codec\.path="),
         ({"codebook_size": 8}, r"does not fit: .*codebook\.weight is .*; give codec\.path="),
         ({"unheard": 1}, r"describes no SNAC \(.*unheard.*\); give codec\.path="),

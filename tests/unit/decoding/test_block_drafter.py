@@ -223,6 +223,14 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "another vocabulary": ({"vocab_size": 99}, "draft vocabulary of|vocab_size 99"),
     "another layer": ({"model_type": "llama"}, "other than qwen3's"),
+    "layers of no number": (
+        {"num_hidden_layers": "two"},
+        r"config\.json is odd .*num_hidden_layers",
+    ),
+    "kinds of fewer layers": (
+        {"layer_types": ["full_attention"]},
+        r"config\.json is odd .*layer_t",
+    ),
     "another head": ({"markov_head_type": "deep"}, "markov_head_type 'deep'"),
 }
 
@@ -233,8 +241,8 @@ def test_what_is_not_supported_is_refused(name: str, target: Path, tmp_path: Pat
     change, message = CHANGES[name]
     path = tmp_path / "config.json"
     config = json.loads(path.read_text())
-    inner = {"model_type", "vocab_size", "layer_types", "sliding_window", "use_sliding_window"}
-    (config["transformer_layer_config"] if inner & change.keys() else config).update(change)
+    inner = config["transformer_layer_config"]
+    (inner if inner.keys() & change.keys() else config).update(change)
     path.write_text(json.dumps(config))
     with pytest.raises(ValueError, match=message) as caught:
         load(target, tmp_path)

@@ -174,6 +174,17 @@ def test_what_is_wrong_is_said(folders: Path, tmp_path: Path, fault: str, messag
     assert "\n" not in str(raised.value)
 
 
+def test_a_part_of_a_larger_model_is_said(folders: Path, tmp_path: Path) -> None:
+    """Lightning's names begin with the field that holds the model: "it is something else"."""
+    folder = shutil.copytree(folders / "official", tmp_path / "lightning")
+    state = torch.load(folder / "llm.pt")
+    torch.save({"state_dict": {f"model.{k}": v for k, v in state.items()}}, folder / "llm.pt")
+    with pytest.raises(
+        ValueError, match=r"has model\.speech_embedding\.weight in place of speech_"
+    ):
+        load(folder)
+
+
 def test_another_folder_says_what_was_looked_for(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"looked for .*llm\.pt .* and CosyVoice-BlankEN"):
         family_of(tmp_path)

@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 from small_target import save_target
 
 from speculative_tts.models.decoder.loading import EMBEDDING, read_state, stored_rows
-from speculative_tts.models.decoder.packed import pack, unpack
+from speculative_tts.models.decoder.packed import pack, require_plain, unpack
 
 
 def test_an_entry_is_off_by_half_a_step_at_most() -> None:
@@ -55,3 +55,24 @@ def test_a_packed_folder_is_read(tmp_path: Path, wanted: int | torch.Tensor) -> 
     torch.testing.assert_close(found[EMBEDDING].float(), state[EMBEDDING], atol=0.01, rtol=0)
     chosen = torch.arange(wanted) if isinstance(wanted, int) else wanted
     assert torch.equal(stored_rows(tmp_path, wanted), found[EMBEDDING][chosen])
+
+
+def test_scales_of_another_shape_are_not_guessed(tmp_path: Path) -> None:
+    """A scale of each column of a square matrix was taken for one of each row, in silence."""
+    matrix = torch.ones(4, 4, dtype=torch.int8)
+    for scale in (torch.rand(1, 4), torch.rand(2, 2), torch.ones(4, dtype=torch.int32)):
+        state = unpack({"a.weight": matrix, "a.weight_scale": scale})
+        with pytest.raises(ValueError, match="weight is int8, quantised in a way"):
+            require_plain(tmp_path, state)
+    rows = unpack({"a.weight": matrix, "a.weight_scale": torch.arange(4.0)[:, None]})
+    assert torch.equal(rows["a.weight"], torch.arange(4.0)[:, None].expand(4, 4))
+
+
+def test_scales_of_ours_are_one_a_row(tmp_path: Path) -> None:
+    """Others', and those beside fp8, were a traceback of torch."""
+    matrix = torch.ones(4, 3)
+    with pytest.raises(ValueError, match=r"a\.weight\.scale is \(2,\), one for each row is \(4,\)"):
+        unpack({"a.weight": matrix.to(torch.int8), "a.weight.scale": torch.ones(2)})
+    state = unpack({"a.weight": matrix.to(torch.float8_e4m3fn), "a.weight.scale": torch.ones(4)})
+    with pytest.raises(ValueError, match="weight is float8_e4m3fn, quantised in a way"):
+        require_plain(tmp_path, state)

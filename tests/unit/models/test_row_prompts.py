@@ -26,7 +26,7 @@ def layout(name: str, **rows: object) -> RowLayout:
     target = decode.main.compose([f"target={name}"]).target
     folder = GOLDEN / ("spark" if name == "spark" else "orpheus") / "model"
     count = 96 if name == "spark" else 112
-    config = replace(target.rows, count=count, **rows)
+    config = replace(target.rows, **({"count": count} | rows))
     return RowLayout.read(folder, config)
 
 
@@ -186,3 +186,31 @@ def test_speech_may_have_a_limit_of_its_own() -> None:
 
 def test_a_draft_has_the_targets_frames() -> None:
     assert layout("orpheus").shared != layout("orpheus", slots=1).shared
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "message"),
+    [
+        ("spark", {"voice": "<|bicodec_semantic_{}|>"}, r"a token of the prompt .* is also code 0"),
+        ("spark", {"end": "<|bicodec_global_2|>"}, r"ends the speech and is in the prompt too"),
+        ("spark", {"voice": "<|none_{}|>"}, r"no token of .* looks like <\|none_\{\}\|>"),
+        ("orpheus", {"user": "Say it."}, r"has no place for the text; put \{text\} in"),
+        (
+            "orpheus",
+            {"offset": 3, "count": 7},
+            r"rows\.offset 3 makes row 3 a code, which the tokenizer has as",
+        ),
+    ],
+)
+def test_a_layout_whose_tokens_have_two_meanings_is_refused(
+    name: str, rows: dict[str, object], message: str
+) -> None:
+    """Each decoded in silence: a voice of codes, a prompt without the text, codes that are text."""
+    with pytest.raises(ValueError, match=message):
+        layout(name, **rows)
+
+
+def test_a_system_message_holds_no_code() -> None:
+    """Only the parts of user and assistant were looked at."""
+    with pytest.raises(ValueError, match=r"a token of the prompt \(row \d+\) is also code 4"):
+        RowLayout.read(LLASA, RowsConfig(system="Be brief.<|s_4|>"))
