@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float, Float32, Float64, Int64
 from numpy.typing import NDArray
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
 from speculative_tts.codecs import world
@@ -28,6 +28,7 @@ FRAMES_PER_TOKEN = 4
 TOKEN_FEATURES = FRAMES_PER_TOKEN * world.N_FEATURES
 SAMPLES_PER_TOKEN = FRAMES_PER_TOKEN * world.SAMPLES_PER_FRAME
 BARE, FORMAT_VERSION = 1, 2  # without and with a postnet
+KINDS = ("F64", "F32", "F16")  # of numbers that numpy reads
 MADE = "give tiny:codec, tiny:codec_residual for VALL-E, or what sst-prepare made"
 # WORLD's pulses and noise depend on all frames before, and reach 0.04 s back from the end.
 WINDOW = Window(ahead=2, chunk=5)
@@ -167,6 +168,10 @@ def read_codec(
             f"{MADE}"
         )
     try:
+        with safe_open(folder / "codec.safetensors", framework="numpy") as tensors:
+            kinds = {name: tensors.get_slice(name).get_dtype() for name in tensors.keys()}  # noqa: SIM118
+        if odd := [f"{name} of {kind}" for name, kind in kinds.items() if kind not in KINDS]:
+            raise ValueError(f"{folder}: codec.safetensors has {odd[0]}, which is not read; {MADE}")
         stored = load_file(folder / "codec.safetensors")
     except (OSError, SafetensorError) as error:
         raise ValueError(
@@ -179,12 +184,8 @@ def read_codec(
                 f"numbers; {MADE}"
             )
     after = "postnet." if version == FORMAT_VERSION else books  # prefix of what else it may have
-    for name, array in stored.items():
-        if array.dtype.kind != "f" or not name.startswith((books, "weights", after)):
-            raise ValueError(
-                f"{folder}: codec.safetensors has {name} of {array.dtype}, which this codec does "
-                f"not read; {MADE}"
-            )
+    if unread := [name for name in stored if not name.startswith((books, "weights", after))]:
+        raise ValueError(f"{folder}: codec.safetensors has {unread[0]}, which is not read; {MADE}")
     single = {name: array.astype(np.float32) for name, array in stored.items()}
     try:
         postnet = Postnet.of(single, TOKEN_FEATURES) if version == FORMAT_VERSION else None

@@ -103,16 +103,18 @@ def change(stored: Stored, **tensors: torch.Tensor) -> None:
         save_file(state, stored.file)
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float8_e4m3fn])
 @pytest.mark.parametrize("write", WRITERS)
-def test_integers_without_scales_are_refused_by_name(
-    tmp_path: Path, write: Callable[[Path], Stored]
+def test_8_bits_without_scales_are_refused_by_name(
+    tmp_path: Path, write: Callable[[Path], Stored], dtype: torch.dtype
 ) -> None:
-    """`load_state_dict`, `astype` and `.to` make garbage of them in silence."""
+    """`load_state_dict`, `astype` and `.to` make garbage of them in silence; numpy has no fp8."""
     stored = write(tmp_path)
     stored.load()
     whole = torch.load(stored.file) if stored.file.suffix == ".pt" else load_file(stored.file)
-    change(stored, **{stored.tensor: whole[stored.tensor].to(torch.int8)})
-    with pytest.raises(ValueError, match=rf"{stored.tensor} (is|of) int8"):
+    change(stored, **{stored.tensor: whole[stored.tensor].to(dtype)})
+    kind = {torch.int8: "int8|I8", torch.float8_e4m3fn: "float8_e4m3fn|F8_E4M3"}[dtype]
+    with pytest.raises(ValueError, match=rf"{stored.tensor} (is|of) ({kind})"):
         stored.load()
 
 
