@@ -20,7 +20,7 @@ function withCode(place, text) {
 const answers = JSON.parse(document.querySelector("script[data-answers]").textContent);
 const times = (p) => el("b", { textContent: `${p.speedup[0].toFixed(2)}×` });
 const signed = (v) => `${v > 0 ? "+" : v < 0 ? "−" : ""}${Math.abs(v).toFixed(2)}`;
-const file = (p, of) => el("a", { href: `${p.section}/${p[of + "_table"]}.md`, textContent: `${p.section}/${p[of + "_table"]}` });
+const file = (p, of) => el("a", { href: `${p[of + "_table"]}.md`, textContent: p[of + "_table"] });
 const counted = (n, one, many) => `${n} ${n === 1 ? one : many}`;
 
 function faster() {
@@ -43,7 +43,7 @@ function cost() {
 
 function certainty() {
   const told = [answers.lossless, answers.within].filter((p, i, all) => p && !(i && same(all[0], p)));
-  const places = [...new Map(told.map((p) => [`${p.section}/${p.speedup_table}`, p])).values()];
+  const places = [...new Map(told.map((p) => [p.speedup_table, p])).values()];
   return [...places.flatMap((p) => [`Timed on ${p.speedup_n} utterances in ${counted(p.processes, "process", "processes")}, ${p.machine || "machine unknown"} (`, file(p, "speedup"), "). "]),
     told.length ? "Brackets are 95 % intervals. " : "Below ten utterances nothing has an interval. ", "Models, data and machine are not the papers': compare order, not level."];
 }
