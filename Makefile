@@ -192,7 +192,7 @@ speeds: $(STAMP) ## Speedups over five processes of the papers' systems and of t
 	$(call clock,experiment=mtp/table1_valle method=uncached heads.n=8 viterbi.mode=best limit=12 timing=12)
 	$(call clock,experiment=mtp/uncached_heads_valle heads.n=8 limit=12 timing=12)
 	$(BIN)/sst-eval runs=$(OUT)/speeds metrics=[]
-	$(BIN)/sst-report paper=speeds runs=$(OUT)/speeds out=$(RESULTS) page=false
+	$(BIN)/sst-report paper=speeds runs=$(OUT)/speeds out=$(RESULTS)
 
 samplers: $(STAMP) ## Words of the papers' systems by another sampler: SSD's by CosyVoice 2's own, PCG's by the target's; 50 minutes
 	$(BIN)/sst-decode experiment=ssd/table1,ssd/table3,ssd/groups sampling=cosyvoice_ras seed=0,1,2 timing=0 out=$(OUT)/samplers/ssd workers=$(WORKERS) $(SHARED) $(GIVEN)

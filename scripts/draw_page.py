@@ -8,12 +8,14 @@ Tables are read from their Markdown, points from their CSV; the audio is that of
 
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 from shipped import figure, shipped_section
 
 from speculative_tts.files import write_atomic
 from speculative_tts.reporting.definitions import Report
+from speculative_tts.reporting.examples import Heard
 from speculative_tts.reporting.experiments import TINY
 from speculative_tts.reporting.figures import draw
 from speculative_tts.reporting.page import page, read_sections
@@ -44,10 +46,11 @@ def pictures(folder: Path) -> dict[Path, bytes]:
 def shipped_page(folder: Path) -> str:
     """Return the page of a folder; a section whose files are gone stays as it was."""
     before = folder / "index.html"
+    heard = read_sections(before)
     sections = [
-        shipped_section(REPORTS[name](TINY), folder / name, heard)
-        for name, heard in read_sections(before).items()
-        if name in REPORTS and (folder / name).is_dir()
+        shipped_section(report(TINY), folder / name, heard.get(name, asdict(Heard())))
+        for name, report in REPORTS.items()
+        if (folder / name).is_dir()
     ]
     return page(sections, before)
 

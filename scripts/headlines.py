@@ -12,6 +12,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from speculative_tts.reporting.experiments import TINY
+from speculative_tts.reporting.shown import REPORTS
+
 ROOT = Path(__file__).resolve().parent.parent
 SHIPPED = ROOT / "results"
 COLUMNS = {  # heading: the CSV's column, and the digits after the point
@@ -26,16 +29,11 @@ COLUMNS = {  # heading: the CSV's column, and the digits after the point
 OF_TARGET = "target's WER %"
 NARROW = (OF_TARGET, "tokens per target pass")
 SPEEDS = ("speedup", "speedup over the cached target")
-TIMED = {  # rows that one process timed, and few utterances in several processes (`make speeds`)
-    ("ssd/table1", "exact"): ("speeds/ssd", "exact"),
-    ("ssd/table3", "0.2"): ("speeds/ssd", "ssd0.2"),
-    ("ssd/table3", "0.4"): ("speeds/ssd", "ssd0.4"),
-    ("pcg/table1", "exact"): ("speeds/pcg", "exact"),
-    ("pcg/table1", "ssd"): ("speeds/pcg", "ssd0.3"),
-    ("pcg/table1", "pcg"): ("speeds/pcg", "pcg140"),
-    ("pcg/table3", "embedding"): ("speeds/pcg", "pcg10.3"),
-    ("mtp/table1_valle", "best4"): ("speeds/mtp", "best4"),
-    ("mtp/table1_valle", "best8"): ("speeds/mtp", "best8"),
+TIMED = {  # rows that one process timed: the rows of several processes (`make speeds`)
+    tuple(place.rsplit("/", 1)): (f"speeds/{table.name}", key)
+    for table in REPORTS["speeds"](TINY).tables
+    for key, row in table.rows.items()
+    for place in row.times
 }
 SPEED = ("speedup", "speedup_low", "speedup_high", "speedup_processes")
 TARGETS = {"ssd": ("ssd/table1", "target"), "pcg": ("pcg/table1", "target")}

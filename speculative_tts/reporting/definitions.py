@@ -22,7 +22,9 @@ class Row:
 
     `paper` is its row in the published table (default: its key). A row that is not `compared` takes
     no part in paired tests: recordings are no system. With `nearest`, of all runs with these
-    conditions those whose rule comes closest to another row's figure are taken.
+    conditions those whose rule comes closest to another row's figure are taken. A row that `times`
+    rows of other reports (`report/table/key`) is of the same systems: the page takes the speed that
+    is of more processes.
     """
 
     label: str
@@ -32,6 +34,7 @@ class Row:
     compared: bool = True
     rule_above: bool = False
     nearest: Nearest | None = None
+    times: Sequence[str] = ()
 
     def given(self, where: Where) -> "Row":
         """Return the system under further conditions."""
@@ -297,6 +300,7 @@ class Report:
     tables: Sequence[TableDefinition] = ()
     figures: Sequence[FigureDefinition] = ()
     listening: str = ""  # the table whose systems the page lets one hear; empty: none
+    plotted: str = ""  # the table whose systems its plot has; empty or unwritten: `listening`
     contrast: Sequence[str] = (
         "",
         "",

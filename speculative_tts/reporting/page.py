@@ -18,7 +18,7 @@ from markupsafe import Markup
 from speculative_tts.reporting.definitions import Report, Row, TableDefinition
 from speculative_tts.reporting.examples import Heard
 from speculative_tts.reporting.fill_figure import Figure
-from speculative_tts.reporting.points import answers, points
+from speculative_tts.reporting.points import answers, points, retimed, timings
 from speculative_tts.reporting.tables import Cell, Table, comma_separated
 from speculative_tts.typed import json_text
 
@@ -27,7 +27,7 @@ SCRIPTS = ("chart.js", "listen.js", "page.js")
 SECTION = re.compile(
     r'<script type="application/json" data-section="(\w+)">(.*?)</script>', re.DOTALL
 )
-PAPERS = ("claims", "ssd", "pcg", "mtp", "streaming", "frontier", "drafters", "tiny")
+PAPERS = ("claims", "ssd", "pcg", "mtp", "streaming", "frontier", "drafters", "speeds", "tiny")
 ORDER = ("runs", *PAPERS, "others")
 
 
@@ -66,6 +66,7 @@ def assembled(
         "not_reproduced": report.not_reproduced,
         **parts,
         "points": points(report, written, origins),
+        "timings": timings(report, written, origins),
         "contrast": [systems[key] for key in report.contrast if key in systems],
     }
     return Section(report, {**data, **heard})
@@ -81,6 +82,11 @@ def page(sections: Sequence[Section], before: Path | None = None) -> str:
     known = read_sections(before) if before else {}
     known |= {one.report.name: _finite(one.data) for one in sections}
     ordered = {name: known[name] for name in (*ORDER, *known) if name in known}
+    timed = {
+        place: one for data in ordered.values() for place, one in data.get("timings", {}).items()
+    }
+    for data in ordered.values():
+        data["points"] = [retimed(point, timed) for point in data["points"]]
     systems = [
         {**point, "section": name} for name, data in ordered.items() for point in data["points"]
     ]

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from speculative_tts.reporting.definitions import Report, TableDefinition
@@ -21,19 +21,47 @@ def points(
     page plots; `lossless` those whose rule keeps the target's distribution.
     """
     by_label: dict[str, Point] = {}
-    for table in report.tables:
-        plotted = table.name == report.listening
-        for row in csv.DictReader(io.StringIO(tables.get(table.name, ""))):
-            if row["key"] not in table.rows:
-                continue
-            system = table.rows[row["key"]]
-            point = by_label.setdefault(
-                system.label, {"key": row["key"], "label": system.label, "drawn": False}
-            )
-            point["drawn"] |= plotted
-            point["lossless"] = system.where.get("rule.name") == "exact"
-            point |= _better(point, _figures(table, row, origins.get(table.name, ())), plotted)
+    drawn = report.plotted if report.plotted in tables else report.listening
+    for table, key, figures in _rows(report, tables, origins):
+        plotted, system = table.name == drawn, table.rows[key]
+        point = by_label.setdefault(
+            system.label, {"key": key, "label": system.label, "drawn": False}
+        )
+        point["drawn"] |= plotted
+        point["lossless"] = system.where.get("rule.name") == "exact"
+        point |= _better(point, figures, plotted)
     return [point | {"failed": _failed(point)} for point in by_label.values() if "wer" in point]
+
+
+def timings(
+    report: Report, tables: Mapping[str, str], origins: Mapping[str, Sequence[str]]
+) -> dict[str, Point]:
+    """Return the speeds that a report measured of other reports' rows, by `report/table/key`."""
+    return {
+        place: figures["speedup"]
+        for table, key, figures in _rows(report, tables, origins)
+        for place in table.rows[key].times
+        if "speedup" in figures
+    }
+
+
+def retimed(point: Point, timed: Mapping[str, Point]) -> Point:
+    """Return a point with the speed of another report, if that is of as many processes or more."""
+    other = timed.get(point.get("speedup_of", ""))
+    if other is None or other["processes"] < point["processes"]:
+        return point
+    return point | other | {"speedup_of": point["speedup_of"]}
+
+
+def _rows(
+    report: Report, tables: Mapping[str, str], origins: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[TableDefinition, str, dict[str, Point]]]:
+    """Yield the rows of tables that a report defines: table, key and figures."""
+    for table in report.tables:
+        origin = origins.get(table.name, ())
+        for row in csv.DictReader(io.StringIO(tables.get(table.name, ""))):
+            if row["key"] in table.rows:
+                yield table, row["key"], _figures(f"{report.name}/{table.name}", table, row, origin)
 
 
 def _better(point: Point, figures: Mapping[str, Point], plotted: bool) -> Point:
@@ -47,22 +75,24 @@ def _better(point: Point, figures: Mapping[str, Point], plotted: bool) -> Point:
 
 
 def _figures(
-    table: TableDefinition, row: Mapping[str, str], origin: Sequence[str]
+    name: str, table: TableDefinition, row: Mapping[str, str], origin: Sequence[str]
 ) -> dict[str, Point]:
     """Return wer, speedup and difference of a row: [value, low, high], utterances and table."""
     alone = (key for key, one in table.rows.items() if one.where.get("system") == "target")
-    to_target = (name for key in alone if row.get(name := f"wer_minus_{key}"))
+    to_target = (column for key in alone if row.get(column := f"wer_minus_{key}"))
     columns = {"wer": "wer", "speedup": "speedup", "difference": next(to_target, "")}
     figures: dict[str, Point] = {}
-    for name, column in columns.items():
+    for figure, column in columns.items():
         value, *ends = (_number(row.get(f"{column}{end}")) for end in ("", "_low", "_high"))
         if value is not None:
             count = int(_number(row.get(f"{column}_n")) or 0)
-            figures[name] = {name: [value, *ends], f"{name}_table": table.name, f"{name}_n": count}
+            figures[figure] = {figure: [value, *ends], f"{figure}_table": name}
+            figures[figure] |= {f"{figure}_n": count}
     if "speedup" in figures:
         seeds = _line(origin, "Seeds").split(", ") if row.get("speedup_sd") else [""]
         processes = int(_number(row.get("speedup_processes")) or len(seeds))
         figures["speedup"] |= {"machine": _line(origin, "Hardware"), "processes": processes}
+        figures["speedup"]["speedup_of"] = f"{name}/{row['key']}"
     return figures
 
 

@@ -7,6 +7,7 @@ the figure that they show: `wer=paper's column`, `wer-target` (a paired differen
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -44,6 +45,7 @@ COLUMN = re.compile(
     r"(?P<quantity>[^-=/!]+)(=(?P<paper>\w+))?"
     r"(-(?P<against>[^!]+))?(/(?P<over>\w+))?(!(?P<test>\w+))?"
 )
+PLAIN = ["name", "title", "introduction", "listening", "plotted", "contrast", "not_reproduced"]
 CLAIMED = re.compile(r"(?P<quantity>\S+) (?P<of>[^-/]+)(-(?P<minus>.+))?(/(?P<over>.+))?")
 TEMPLATES = Environment(
     loader=PackageLoader("speculative_tts.reporting", "papers"),
@@ -64,7 +66,7 @@ def read_report(name: str, scale: Scale) -> Report:
         figures=[_figure(one) for one in raw["figures"]],
         speakers=[SpeakerTable(**one | {"rows": _rows(one)}) for one in raw.get("speakers", ())],
         claims=[_claims(one) for one in raw.get("claims", ())],
-        **_some(raw, "name", "title", "introduction", "listening", "contrast", "not_reproduced"),
+        **_some(raw, *PLAIN),
     )
 
 
@@ -106,7 +108,7 @@ def _row(raw: Raw) -> Row:
         of = read_report(report, TINY)
         defined: Sequence[TableDefinition | ClaimTable] = [*of.tables, *of.claims]
         (rows,) = (one.rows for one in defined if one.name == table)
-        return rows[key].given(raw.get("where", {}))
+        return replace(rows[key].given(raw.get("where", {})), times=raw.get("times", ()))
     nearest = Nearest(*raw["nearest"]) if "nearest" in raw else None
     return Row(**{**raw, "where": _where(raw["where"]), "nearest": nearest})
 

@@ -103,10 +103,10 @@ def shipped(chromium: Any, size: dict[str, Any]) -> Iterator[Any]:
 def test_the_plot_is_filled_by_what_works(shipped: Any) -> None:
     """Heads that err on 50 to 75 % stretched the axis until all else was one heap of labels."""
     ticks = shipped.locator("#summary svg.chart text[text-anchor=end]").all_text_contents()
-    assert max(map(float, ticks)) <= 10
+    assert max(map(float, ticks)) <= 15
     tags = shipped.locator("#summary svg.chart text.tag")
     boxes = [tags.nth(i).bounding_box() for i in range(tags.count())]
-    assert {"73", "recordings through the codec"} <= {*tags.all_text_contents()}
+    assert {"47", "recordings through the codec"} <= {*tags.all_text_contents()}
     for i, a in enumerate(boxes):
         for b in boxes[:i]:
             apart = (
@@ -116,6 +116,13 @@ def test_the_plot_is_filled_by_what_works(shipped: Any) -> None:
                 or b["y"] + b["height"] <= a["y"] + 3
             )
             assert apart, (a, b)
+
+
+def test_a_mark_leads_to_the_table_of_its_speed(shipped: Any) -> None:
+    marks = shipped.locator("#summary svg.chart a")
+    links = [marks.nth(i).get_attribute("href") for i in range(marks.count())]
+    assert {"speeds/ssd.md", "speeds/pcg.md", "speeds/mtp.md", "drafters/fine.md"} <= {*links}
+    assert all((SHIPPED.parent / link).is_file() for link in links)
 
 
 def test_no_two_series_of_the_plot_look_alike(shipped: Any) -> None:

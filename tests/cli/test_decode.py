@@ -262,7 +262,7 @@ def test_systems_without_a_model_copy_and_resynthesise_the_reference(
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["rule=tolerance", "rule.beta=-0.1"], "rule.beta -0.1 is below 0; give 0 or more"),
+        (["rule=tolerance", "rule.beta=-0.1"], "rule.beta -0.1 is below 0; give 0 to 1"),
         (["rule=tolerance", "rule.beta=nan"], "rule.beta nan is not a finite number"),
         (["lookahead=0"], "lookahead 0 is below 1"),
         (["batch_size=0"], "batch_size 0 is below 1"),

@@ -98,7 +98,7 @@ def test_names_that_lead_nowhere_say_so(
     models: FakeModels, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cases = {
-        "codec.name=theirs": "codec 'theirs' is unknown; known here: broken, cosyvoice, mine,",
+        "codec.name=theirs": "codec 'theirs' is unknown; known here: broken, codes, cosyvoice",
         "codec.name=broken": "'broken' is announced as no_such_package:load, which does not load",
         "sampling.sampler=first": "sampler 'first' is unknown; known here: second. Give one",
     }

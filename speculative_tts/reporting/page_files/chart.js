@@ -20,7 +20,7 @@ function ticks(low, high, count) {
   return found;
 }
 
-// points: {x, y, low, high, left, right, tag, colour, shape, aside}; an `aside` one frames nothing.
+// points: {x, y, low, high, left, right, tag, colour, shape, aside, href}; an `aside` one frames nothing.
 function chart(place, { points, lines = [], levels = [], x, sweep, chosen, log = false, alt }) {
   const draw = () => {
     const width = Math.max(280, Math.min(620, place.clientWidth || 480)), height = Math.round(Math.min(350, width * .72));
@@ -58,7 +58,9 @@ function chart(place, { points, lines = [], levels = [], x, sweep, chosen, log =
       if (!outside && p.left !== null && p.left !== undefined) bars.push([atX(p.left), py, atX(p.right), py, bar]);
       const dot = svg("path", { d: outside ? SHAPES[2] : p.shape, transform: `translate(${px} ${py})`, fill: p.hollow ? "var(--back)" : p.colour, stroke: p.colour });
       dot.append(svg("title", {}, p.about));
-      picture.append(dot);
+      const link = p.href ? svg("a", { href: p.href }) : null;
+      if (link) link.append(dot);
+      picture.append(link || dot);
     }
     for (const [x1, y1, x2, y2, bar] of bars) frame.append(svg("line", { ...bar, x1, y1, x2, y2 }));
     const barred = (s) => bars.some(([ax, ay, bx, by]) => ax < s[2] && bx > s[0] && Math.min(ay, by) < s[3] - 2 && Math.max(ay, by) > s[1] + 2);

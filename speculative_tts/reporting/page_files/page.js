@@ -20,7 +20,7 @@ function withCode(place, text) {
 const answers = JSON.parse(document.querySelector("script[data-answers]").textContent);
 const times = (p) => el("b", { textContent: `${p.speedup[0].toFixed(2)}×` });
 const signed = (v) => `${v > 0 ? "+" : v < 0 ? "−" : ""}${Math.abs(v).toFixed(2)}`;
-const file = (p, of) => el("a", { href: `${p.section}/${p[of + "_table"]}.md`, textContent: `${p.section}/${p[of + "_table"]}` });
+const file = (p, of) => el("a", { href: `${p[of + "_table"]}.md`, textContent: p[of + "_table"] });
 const counted = (n, one, many) => `${n} ${n === 1 ? one : many}`;
 
 function faster() {
@@ -43,9 +43,9 @@ function cost() {
 
 function certainty() {
   const told = [answers.lossless, answers.within].filter((p, i, all) => p && !(i && same(all[0], p)));
-  const places = [...new Map(told.map((p) => [`${p.section}/${p.speedup_table}`, p])).values()];
+  const places = [...new Map(told.map((p) => [p.speedup_table, p])).values()];
   return [...places.flatMap((p) => [`Timed on ${p.speedup_n} utterances in ${counted(p.processes, "process", "processes")}, ${p.machine || "machine unknown"} (`, file(p, "speedup"), "). "]),
-    told.length ? "Brackets are 95 % intervals. " : "Below ten utterances nothing has an interval. ", "Models, data and machine are not the papers': compare order, not level."];
+    told.length ? "Brackets are 95 % intervals; the fastest has the highest lower end. " : "Below ten utterances nothing has an interval. ", "Models, data and machine are not the papers': compare order, not level."];
 }
 
 function summary() {
@@ -61,13 +61,13 @@ function summary() {
   const shown = [...new Set(timed.map((p) => p.section))];
   const look = (section) => ({ colour: `var(--c${shown.indexOf(section) % 5})`, shape: SYSTEMS[(shown.indexOf(section) + Math.floor(shown.indexOf(section) / 5)) % 4] });
   const place = el("div"), picture = el("div", {}, el("h2", { textContent: "Speed against word errors" }));
-  picture.append(legend(shown.map((section) => ({ label: short(section), ...look(section) }))), el("small", { textContent: "Word errors %, lower is better; to the right is faster. Triangles at the edge lie outside, at the figure beside them; touch a mark for its name." }), place);
+  picture.append(legend(shown.map((section) => ({ label: short(section), ...look(section) }))), el("small", { textContent: "Word errors %, lower is better; to the right is faster. Triangles at the edge lie outside, at the figure beside them; touch a mark for its name, follow it to the table of its speed." }), place);
   const floor = points.find((p) => p.key === "codec");
   const tag = (p) => p.label.replace(/^Target \+ /, "").replace(/^Target alone,? ?/, "target ").trim();
   if (timed.length) chart(place, { log: true, chosen: 1, x: "times as fast as the target alone", alt: "Speed against word errors of all methods",
     levels: floor && timed.length ? [{ y: floor.wer[0], colour: "var(--soft)", label: floor.label.toLowerCase() }] : [],
     points: timed.map((p) => ({ x: p.speedup[0], left: p.speedup[1], right: p.speedup[2], y: p.wer[0], low: p.wer[1], high: p.wer[2], aside: p.failed, tag: tag(p), bold: p.best, ...look(p.section),
-      about: `${named(p)}: ${p.speedup[0].toFixed(2)}×${interval(p.speedup, 2)}, word errors ${p.wer[0].toFixed(1)} %${interval(p.wer)}` })) });
+      about: `${named(p)}: ${p.speedup[0].toFixed(2)}×${interval(p.speedup, 2)}, word errors ${p.wer[0].toFixed(1)} %${interval(p.wer)}; timed in ${counted(p.processes, "process", "processes")}`, href: `${p.speedup_table}.md` })) });
   const listen = listening(sections), first = el("div", { className: "first" }, picture);
   if (listen) first.append(listen);
   document.getElementById("summary").append(list, first);

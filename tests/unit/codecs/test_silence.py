@@ -13,7 +13,8 @@ from speculative_tts.assets import resolve
 from speculative_tts.codecs.registry import CODECS, decode_voice, load_codec
 from tests.unit.codecs.test_transformers_codecs import SIZES
 
-SPEECHTOKENIZER = Path(__file__).parents[2] / "golden/speechtokenizer"
+GOLDEN = Path(__file__).parents[2] / "golden"
+SPEECHTOKENIZER = GOLDEN / "speechtokenizer"
 
 
 def write(name: str, folder: Path) -> Path:
@@ -24,6 +25,10 @@ def write(name: str, folder: Path) -> Path:
         write_codec(folder, np.random.default_rng(0))
     elif name == "tiny_residual":
         return resolve("tiny:codec_residual")
+    elif name == "codes":
+        return resolve("tiny:codes_spark")
+    elif name == "snac":
+        return GOLDEN / "rows/snac"
     elif name == "cosyvoice":
         (folder / "speech_tokenizer_v2.onnx").touch()  # no more is read: there is nothing to speak
     elif name == "speechtokenizer":

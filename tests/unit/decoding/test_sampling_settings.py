@@ -34,18 +34,19 @@ UNSAID = {
     "ras_tau": 0.1,
 }
 CURRENT, EARLIER = Repetition.current, Repetition.redraw_eos
+NAMED = {"ras_variant": CURRENT, "sampler": None}
 
 
 def test_a_checkpoint_says_all_that_is_not_given() -> None:
     said = completed(SamplingConfig(), NEEDED | OPEN)
-    assert dataclasses.asdict(said) == NEEDED | OPEN | {"ras_variant": CURRENT}
-    kinds = [float, int, float, float, float, float, bool, bool, int, float, Repetition]
+    assert dataclasses.asdict(said) == NEEDED | OPEN | NAMED
+    kinds = [float, int, float, float, float, float, bool, bool, int, float, Repetition, type(None)]
     assert [type(value) for value in dataclasses.astuple(said)] == kinds
 
 
 def test_what_a_checkpoint_need_not_say_is_off() -> None:
     plain = completed(SamplingConfig(), dict(NEEDED))
-    assert dataclasses.asdict(plain) == NEEDED | UNSAID | {"ras_variant": CURRENT}
+    assert dataclasses.asdict(plain) == NEEDED | UNSAID | NAMED
 
 
 @pytest.mark.parametrize("value", [0, 2])
@@ -55,7 +56,7 @@ def test_what_is_given_counts(value: int) -> None:
     given = {**numbers, **UNSAID, "end_when_likeliest": bool(value), "ras_window": 3 * value}
     given |= {"ras_tau": 0.5, "repetition_penalty": 3.0, "text_rows": bool(value)}
     found = completed(SamplingConfig(**given, ras_variant=EARLIER), NEEDED | OPEN)
-    assert dataclasses.asdict(found) == given | {"ras_variant": EARLIER}
+    assert dataclasses.asdict(found) == given | NAMED | {"ras_variant": EARLIER}
 
 
 @pytest.mark.parametrize("name", NEEDED)
