@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.checks.compare import close, need, read_arrays, read_json, same
-from speculative_tts.checks.registry import CheckRow
+from speculative_tts.checks.registry import CheckRow, FormatError
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.loops.one_by_one import autoregressive
@@ -32,6 +32,7 @@ from speculative_tts.models.families.row_layout import RowLayout
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.slots import Slots
 from speculative_tts.schema.common import CheckpointConfig, RowsConfig
+from speculative_tts.schema.limits import NonNegative, Nucleus, Positive, Whole
 from speculative_tts.typed import typed
 
 CPU = torch.device("cpu")
@@ -57,6 +58,16 @@ class _Said:
         return Prompt(self.text, self.prompt_text, codes, self.speaker, self.voice_codes)
 
 
+@dataclass(frozen=True)
+class _Drawn:
+    """Hold the sampler that golden sequences were drawn by, as transformers names its settings."""
+
+    temperature: NonNegative
+    top_k: Whole
+    top_p: Nucleus
+    repetition_penalty: Positive = 1.0
+
+
 def check(folder: Path) -> Iterator[CheckRow]:
     """Check all cases of a golden folder; ValueError if it is not in the format."""
     golden = _Golden(folder)
@@ -78,12 +89,23 @@ class _Golden:
 
     @cached_property
     def about(self) -> dict[str, Any]:
-        return dict(read_json(self.folder / "golden.json"))
+        where = self.folder / "golden.json"
+        about = read_json(where)
+        if not isinstance(about, dict):
+            raise FormatError(f"{where} holds no object; it is not in the golden format")
+        return about
 
     @cached_property
     def prompts(self) -> list[_Said]:
         where = self.folder / "golden.json"
-        return [typed(_Said, one, where) for one in need(self.about, "prompts", where)]
+        prompts = [typed(_Said, one, where) for one in need(self.about, "prompts", where)]
+        for one in prompts:
+            if not one.ids or not 0 <= min(one.ids) <= max(one.ids) < self.layout.rows:
+                raise FormatError(
+                    f"{where}: ids of prompt {one.name} must be rows of the model, 0 to "
+                    f"{self.layout.rows - 1}; copy golden.json and model of one run"
+                )
+        return prompts
 
     @cached_property
     def checkpoint(self) -> CheckpointConfig:
@@ -109,16 +131,45 @@ class _Golden:
         return None if kind == "free" else self.layout.slots
 
     def sampler(self, kind: str) -> Sampler:
-        given = dict(self.about.get("sampler", {}))
-        shape = (given.pop("temperature"), given.pop("top_k"), given.pop("top_p"))
-        penalty = given.pop("repetition_penalty", 1.0)
-        return RepetitionPenalty(*shape, penalty, slots=self.slots(kind))
+        where = self.folder / "golden.json"
+        drawn = typed(_Drawn, need(self.about, "sampler", where), where)
+        return RepetitionPenalty(
+            drawn.temperature, drawn.top_k, drawn.top_p, drawn.repetition_penalty,
+            slots=self.slots(kind),
+        )  # fmt: skip
+
+    def optional(self, one: _Said, name: str) -> np.ndarray | None:
+        """Return an array of a prompt; None where there is none.
+
+        Raises FormatError for values of a vocabulary other than the model's.
+        """
+        array = self.arrays.get(f"{one.name}/{name}")
+        if array is not None and array.ndim == 2 and array.shape[1] != self.layout.rows:
+            raise FormatError(
+                f"{self.folder / 'golden.npz'}: {one.name}/{name} has {array.shape[1]} columns, "
+                f"the model {self.layout.rows} rows; copy golden.npz and model of one run"
+            )
+        return array
+
+    def sequence(self, one: _Said, name: str, least: int) -> list[int]:
+        """Return a prompt and the rows said after it; FormatError for fewer than `least` of them.
+
+        Raises FormatError for rows that the model has not, too.
+        """
+        where, key = self.folder / "golden.npz", f"{one.name}/{name}"
+        rows: list[int] = need(self.arrays, key, where).tolist()
+        if len(rows) < len(one.ids) + least or not set(rows) <= set(range(self.layout.rows)):
+            raise FormatError(
+                f"{where}: {key} must be the prompt and {least} or more rows of the model, 0 to "
+                f"{self.layout.rows - 1}; copy golden.npz and golden.json of one run"
+            )
+        return rows
 
 
 def _logits(golden: _Golden, one: _Said) -> Iterator[CheckRow]:
-    expected = golden.arrays.get(f"{one.name}/logits")
+    expected = golden.optional(one, "logits")
     if expected is not None:
-        rows = golden.arrays[f"{one.name}/frames_greedy"].tolist()
+        rows = golden.sequence(one, "frames_greedy", len(expected) - 1)
         got = _along(golden.model("free"), rows, len(one.ids) - 1, len(expected))
         order = golden.layout.order(text_rows=True)
         yield close(f"{one.name}: logits", got, expected[:, order])
@@ -133,9 +184,9 @@ def _along(model: RowLM, rows: list[int], first: int, number: int) -> Tensor:
 
 
 def _greedy(golden: _Golden, one: _Said, kind: str) -> Iterator[CheckRow]:
-    expected = golden.arrays.get(f"{one.name}/{kind}_greedy")
-    if expected is None:
+    if golden.optional(one, f"{kind}_greedy") is None:
         return
+    expected = golden.sequence(one, f"{kind}_greedy", 1)
     model, sampler = golden.model(kind), Sampler(0.0, slots=golden.slots(kind))
     stops, most = model.layout.stop_ids, len(expected) - len(one.ids)
     request = Request("golden", model.prompt(list(one.ids)), None, 0, most, 0)
@@ -149,11 +200,11 @@ def _greedy(golden: _Golden, one: _Said, kind: str) -> Iterator[CheckRow]:
 
 
 def _sampled(golden: _Golden, one: _Said, kind: str) -> Iterator[CheckRow]:
-    scores = golden.arrays.get(f"{one.name}/{kind}_scores")
+    scores = golden.optional(one, f"{kind}_scores")
     if scores is None:
         return
     model, number = golden.model(kind), len(scores)
-    rows = golden.arrays[f"{one.name}/{kind}_sampled"].tolist()
+    rows = golden.sequence(one, f"{kind}_sampled", number)
     logits = _along(model, rows, len(one.ids) - 1, number)
     stop = StopRule.build(
         model.layout.stop_ids, model.vocab_size, [0], CPU,

@@ -1,6 +1,7 @@
 """The golden checks of frames of codes pass on their files, and fail on damaged ones."""
 
 import json
+import re
 import shutil
 from dataclasses import fields
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from speculative_tts.checks import code_rows, snac
+from speculative_tts.commands import check as command
 from speculative_tts.commands import decode
 from speculative_tts.schema.common import RowsConfig
 
@@ -70,6 +72,53 @@ def test_a_fault_is_found(damage: Any, case: str, tmp_path: Path) -> None:
     damage(about)
     (folder / "golden.json").write_text(json.dumps(about))
     assert case in {row.case for row in code_rows.check(folder) if not row.passed}
+
+
+ARRAYS: dict[str, tuple[Any, str]] = {
+    "no sequence": (lambda a, of: a.pop(f"{of}/frames_greedy"), "no 'plain_tara/frames_greedy'"),
+    "no tokens": (lambda a, of: a.pop(f"{of}/free_sampled"), "no 'plain_tara/free_sampled'"),
+    "narrow": (
+        lambda a, of: a.update({f"{of}/logits": a[f"{of}/logits"][:, 5:]}),
+        "plain_tara/logits has [0-9]+ columns, the model",
+    ),
+    "short": (
+        lambda a, of: a.update({f"{of}/frames_greedy": a[f"{of}/frames_greedy"][:-4]}),
+        "plain_tara/frames_greedy must be the prompt and",
+    ),
+}
+ABOUT: dict[str, tuple[Any, str]] = {
+    "no sampler": (lambda about: about.pop("sampler"), "no 'sampler'"),
+    "no temperature": (lambda about: about["sampler"].pop("temperature"), "temperature is missing"),
+    "a row too high": (
+        lambda about: about["prompts"][0]["ids"].append(10**6),
+        "ids of prompt plain_tara must be rows of the model",
+    ),
+    "no object": (lambda about: [about], "holds no object"),
+}
+
+
+@pytest.mark.parametrize("name", [*ARRAYS, *ABOUT])
+def test_a_folder_out_of_format_is_refused_in_one_line(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each of these but the list ended in a KeyError or IndexError with its traceback."""
+    folder = tmp_path / "golden"
+    shutil.copytree(GOLDEN / "orpheus", folder)
+    if name in ARRAYS:
+        arrays = dict(np.load(folder / "golden.npz"))
+        change, message = ARRAYS[name]
+        change(arrays, "plain_tara")
+        np.savez(folder / "golden.npz", **arrays)
+    else:
+        about = read(folder / "golden.json")
+        change, message = ABOUT[name]
+        changed = change(about)
+        about = changed if isinstance(changed, list) else about
+        (folder / "golden.json").write_text(json.dumps(about))
+    assert command.main(["target=orpheus", f"golden={folder}"]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert re.search(message, line)
+    assert ";" in line
 
 
 def test_waves_with_other_noise_are_found(tmp_path: Path) -> None:
