@@ -298,7 +298,7 @@ def summary(
     end = "" if outcome.stopped else " (cut at the length limit)"
     spoken = f"{out}: {seconds:.2f} s of speech, {len(outcome.tokens)} tokens in {fast:.3f} s{end}"
     if baseline is None:
-        return f"{spoken}; by the target alone: it has no draft, and rule and drafter have no part"
+        return f"{spoken}; by the target alone (draft=itself), without rule or drafter"
     plain, slow = baseline
     speedup = slow / len(plain.tokens) * len(outcome.tokens) / fast
     return (
