@@ -105,8 +105,8 @@ def test_accumulated_batches_are_those_of_several_processes(
     first losses were compared within 5 %, which also one batch of two would have passed.)
     """
     for out, more in (("one", ["steps=6"]), ("two", ["steps=3", "accumulate=2"])):
-        more = [*more, "learning_rate=1e-30", f"out={tmp_path / out}"]
-        assert main([*arguments, *more]) == 0
+        still = [*more, "learning_rate=1e-30", f"out={tmp_path / out}"]
+        assert main([*arguments, *still]) == 0
     one, two = (
         [row["loss"] for row in read_jsonl(tmp_path / out / "training/metrics.jsonl")
          if "loss" in row]
