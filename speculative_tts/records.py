@@ -8,8 +8,6 @@ dropped on the next start. Other files are written whole (`files.writing`).
 import dataclasses
 import json
 import os
-import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,12 +15,10 @@ from typing import Any, TypeVar
 
 from speculative_tts.assets import require
 from speculative_tts.files import naming_errors, write_all, write_atomic
+from speculative_tts.ids import check_names
 from speculative_tts.typed import FLAT, json_object, json_text, short, typed
 
 Row = TypeVar("Row")
-FILE_NAME = re.compile(r"(?!\.)[^/\\\x00-\x1f]{1,200}")
-LONGEST_NAME = 200  # bytes
-FORMULA = "=+@"  # what a cell of a table begins with that a spreadsheet computes
 GIVEN = {"given": True}  # metadata of a field that a file has only where it is not None
 
 
@@ -311,48 +307,6 @@ def read_list(path: Path) -> list[ListItem]:
         )
         for item in items
     ]
-
-
-def check_names(path: Path, ids: Iterable[str]) -> None:
-    """Raise ValueError for ids that cannot each name a file of one folder, on any disk.
-
-    Some disks ignore case and how accents are composed: there one file would replace another.
-    """
-    ids = list(ids)
-    for key in ids:
-        if not FILE_NAME.fullmatch(key) or len(key.encode()) > LONGEST_NAME:
-            raise ValueError(
-                f"{path}: id {key!r} cannot name a file; use 1 to 200 letters, digits, - and _"
-            )
-    check_ids(path, ids)
-
-
-def check_ids(
-    path: Path, ids: Iterable[str], of: str = "", remedy: str = "give each row its own"
-) -> None:
-    """Raise ValueError for an odd id (`check_id`), and for two that look or are filed alike."""
-    seen: dict[str, str] = {}
-    for key in ids:
-        check_id(path, key)
-        folded = unicodedata.normalize("NFC", key.casefold())
-        if folded in seen:
-            alike = "" if seen[folded] == key else f", as {seen[folded]}, on disks that ignore case"
-            raise ValueError(f"{path}: id {key}{of} is there twice{alike}; {remedy}")
-        seen[folded] = key
-
-
-def check_id(path: Path, key: str, what: str = "id") -> None:
-    """Raise ValueError for an id that is empty, invisible in part, or computed by spreadsheets."""
-    if not key or not key.isprintable() or key != key.strip():
-        raise ValueError(
-            f"{path}: {what} {key!r} is empty or holds characters that nobody sees; "
-            "use letters, digits, - and _"
-        )
-    if key[0] in FORMULA:
-        raise ValueError(
-            f"{path}: {what} {key!r} begins with {key[0]}, so that a spreadsheet computes it; "
-            "begin with a letter or a digit"
-        )
 
 
 def spread(items: list[Row], limit: int | None) -> list[Row]:

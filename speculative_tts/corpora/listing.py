@@ -11,7 +11,8 @@ import soundfile
 from speculative_tts.codecs.audio import readable
 from speculative_tts.corpora.libritts import SUFFIXES, locate, text_of
 from speculative_tts.corpora.published import Listed
-from speculative_tts.records import ListItem, check_names, to_row, write_jsonl
+from speculative_tts.ids import check_names
+from speculative_tts.records import ListItem, to_row, write_jsonl
 from speculative_tts.texts import some
 
 PROMPT_SECONDS = (2.5, 4.5)  # of a random list: about UniCATS's 3 s

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from speculative_tts.records import check_id
+from speculative_tts.ids import check_id
 from speculative_tts.schema.prepare import ListFormat
 from speculative_tts.texts import read_lines
 

@@ -8,7 +8,8 @@ from typing import Any
 from speculative_tts import assets
 from speculative_tts.evaluation.judge import Sample
 from speculative_tts.evaluation.judges.pocketsphinx import TINY_WORDS
-from speculative_tts.records import FILE_NAME, DecodeRecord, check_id, check_ids, read_rows, spread
+from speculative_tts.ids import FILE_NAME, check_id, check_ids
+from speculative_tts.records import DecodeRecord, read_rows, spread
 from speculative_tts.runs.folder import (
     RECORDS,
     decoded_runs,

@@ -104,7 +104,8 @@ def test_two_processes_train_heads_of_a_frozen_trunk_as_one_does(tmp_path, optio
     name = "heads" if kind == "linear" else "recurrent"
     first, second = (load_file(tmp_path / run / f"{name}.safetensors") for run in ("one", "two"))
     for key, tensor in first.items():
-        torch.testing.assert_close(second[key].float(), tensor.float(), rtol=0, atol=1)
+        atol = 1e-3 if tensor.is_floating_point() else 1  # a sum's order may move a rounding
+        torch.testing.assert_close(second[key].float(), tensor.float(), rtol=1e-3, atol=atol)
 
 
 @pytest.mark.slow
