@@ -37,8 +37,8 @@ def run(config: ReportConfig) -> int:
     missing = [line for one in written for line in one.missing]
     for line in first(dict.fromkeys(line for one in written for line in one.remarks)):
         print(line, file=sys.stderr)
-    for line in first([f"missing: {line}" for line in missing]):
-        print(line, file=sys.stderr)
+    for line in missing:  # each a table or figure, with the command that fills it
+        print(f"missing: {line}", file=sys.stderr)
     files = [file for one in written for file in one.files]
     if not files:
         raise ValueError(

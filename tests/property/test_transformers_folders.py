@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -175,6 +175,8 @@ def refused(folder: Path) -> str:
 def test_transformers_logits_or_one_line(
     config: Config, extra: dict[str, Any], change: Change
 ) -> None:
+    # transformers itself falls over a null head_dim of a Qwen; Llama's is the width over the heads
+    assume(extra != {"head_dim": None} or isinstance(config, LlamaConfig))
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder), config, extra, change)
         refused(Path(folder))
