@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from speculative_tts.evaluation.statistics import Measure
 from speculative_tts.reporting.captions import judge_name
 from speculative_tts.reporting.definitions import Axes, FigureDefinition, Report
 from speculative_tts.reporting.examples import Heard
@@ -17,7 +18,7 @@ from speculative_tts.reporting.fill_claims import NAME
 from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series
 from speculative_tts.reporting.page import Section, assembled
 from speculative_tts.reporting.quantities import quantity
-from speculative_tts.reporting.results import Measure, Result, measured
+from speculative_tts.reporting.results import Result, measured
 from speculative_tts.reporting.runs import Run
 from speculative_tts.reporting.tables import MINUS
 from speculative_tts.typed import read_json
@@ -136,7 +137,7 @@ def figure(folder: Path, definition: FigureDefinition) -> Figure:
 
 def _result(folder: Path, row: Mapping[str, Any]) -> Result:
     run = Run(folder, row["config"], row["summary"], row["provenance"])
-    return Result((run,), run.summary["metrics"], run.summary.get("per_position", {}))
+    return Result((run,))
 
 
 def _plot(axes: Axes, results: Sequence[Result], rows: Sequence[Mapping[str, str]]) -> Plot:

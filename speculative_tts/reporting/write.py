@@ -17,13 +17,12 @@ from speculative_tts.reporting.fill_claims import fill_claims
 from speculative_tts.reporting.fill_figure import Figure, figure_csv, fill_figure
 from speculative_tts.reporting.fill_speakers import fill_speakers
 from speculative_tts.reporting.fill_table import fill_table
+from speculative_tts.reporting.needs import Chosen, choose
 from speculative_tts.reporting.page import Section, section
 from speculative_tts.reporting.runs import Found, Run
 from speculative_tts.reporting.selection import (
-    Chosen,
-    choose,
     round_costs,
-    with_speed_by_length,
+    with_costs,
 )
 from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.reporting.tables import Table, comma_separated, latex, markdown
@@ -67,7 +66,7 @@ def write_report(name: str, found: Found, out: Path) -> Written:
         folder.runs(runs)
     made = section(report, tables, figures, _listening(report, chosen, found.foreign))
     missing = [f"{report.name} {name}: {one.lacks}" for name, one in chosen.items() if one.lacks]
-    remarks = dict.fromkeys(line for one in chosen.values() for line in one.selection.remarks)
+    remarks = dict.fromkeys(line for one in chosen.values() for line in one.remarks)
     return Written(made, tuple(folder.files), tuple(missing), tuple(remarks), frozenset(runs))
 
 
@@ -82,7 +81,7 @@ def _choose(report: Report, found: Found) -> dict[str, Chosen]:
     """Return results by table and figure; one cost of a round serves all of them."""
     chosen = {one.name: choose(found, one.needs(), one.experiment) for one in report.definitions}
     costs = round_costs(list(_runs(chosen).values()))
-    return {name: with_speed_by_length(one, costs) for name, one in chosen.items()}
+    return {name: with_costs(one, costs) for name, one in chosen.items()}
 
 
 def _runs(chosen: Mapping[str, Chosen]) -> dict[str, Run]:
