@@ -34,6 +34,12 @@ class Result:
         pooled = aggregate([run.folder for run in self.runs], drawn_as(self.runs[0]))
         return pooled | {"metrics": pooled["metrics"] | _heard(self.runs)}
 
+    @property
+    def per_position(self) -> Mapping[str, Sequence[float | None]]:
+        """Figures of each position of a round."""
+        found: Mapping[str, Sequence[float | None]] = self.figures.get("per_position", {})
+        return found
+
     def measure(self, name: str) -> Measure:
         """Return a quantity by name; `acceptance@1` is that of the first drafted position.
 
@@ -46,7 +52,7 @@ class Result:
             return length.scaled(1 / self.cost) if self.cost and length.value else NOTHING
         base, at, position = name.partition("@")
         if at:
-            values = self.figures.get("per_position", {}).get(base) or []
+            values = self.per_position.get(base) or []
             index = int(position) - 1
             return Measure(values[index]) if index < len(values) else NOTHING
         figure = self.figures.get("metrics", {}).get(name) or {}
