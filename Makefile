@@ -18,7 +18,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Tests in one process a core, four at most: each holds its own models.
 PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
 # tests/shapes.py holds calls against the shapes in signatures.
-CHECK_SHAPES := --jaxtyping-packages=speculative_tts,shapes.checked
+CHECK_SHAPES := --jaxtyping-packages=speculative_tts,speculative_tts_makers,shapes.checked
 # Utterances of each run, and those of them that are timed, unless LIMIT says how many: all three papers then take 15 minutes on
 # two cores. LIMIT=null takes all 240.
 GIVEN = $(if $(LIMIT),limit=$(LIMIT))
