@@ -26,7 +26,7 @@ OF_TIMES = " Those of times and speedups"  # begins what a caption says of proce
 SPREADS = ("Brackets:", "Bands and bars:", "Figures are mean")
 COUNTED = re.compile(r"(?P<n>\d+( to \d+)? utterances)\b.*; (?P<seeds>seeds? [\d, ]+)\.$")
 SIZE = "groups.mean_size"
-LANDED = re.compile(r": acceptance length [\d.]+, that of ")  # a note on a setting that is kept
+ON_CLOCK = re.compile(r"Not made alike|A round costs|.*: speedup [\d.]+, that of ")  # of notes
 CsvRow = dict[str, str]
 
 
@@ -142,7 +142,10 @@ def printed(old: Printed, fresh: Printed) -> dict[str, Any]:
         if not line.startswith(("Models", "Scored", "Judges"))
     ]
     return {
-        "notes": [*fresh.notes, *(note for note in old.notes if LANDED.search(note))],
+        "notes": [
+            *(note for note in old.notes if not ON_CLOCK.match(note)),
+            *(note for note in fresh.notes if ON_CLOCK.match(note)),
+        ],
         "origin": origin,
         "missing": [
             *(line for line in old.missing if not line.startswith(SPEEDS)),
