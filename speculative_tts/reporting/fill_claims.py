@@ -86,7 +86,7 @@ def fill_claims(definitions: Sequence[ClaimTable], chosen: Mapping[str, Chosen])
     return Table(
         NAME,
         "What reproduces: the papers' claims on the tiny systems",
-        [*_counts(blocks), CAPTION.format(known=_known(runs))],
+        [*counts(blocks), CAPTION.format(known=_known(runs))],
         [*mixed(runs), *made, *found],
         origin(runs),
         (),  # each line has its command
@@ -110,7 +110,7 @@ def _made(definition: ClaimTable, chosen: Chosen) -> list[str]:
 PLACE = [heading.name for heading in HEADINGS].index("verdict")
 
 
-def _counts(blocks: Sequence[Block]) -> list[str]:
+def counts(blocks: Sequence[Block]) -> list[str]:
     """Say how many claims of each kind have which verdict; headlines one by one."""
     texts = []
     for kind, block in zip(ClaimKind, blocks, strict=True):

@@ -47,8 +47,8 @@ def write_report(name: str, found: Found, out: Path) -> Written:
     """
     report = _without_unheard(REPORTS[name](scale_of(name, found.runs)), found)
     folder = _Folder(out / report.name)
-    chosen = _choose(report, found)
-    runs = _runs(chosen)
+    chosen = choose_all(report, found)
+    runs = runs_of(chosen)
     tables = [
         *(fill_table(one, chosen[one.name]) for one in report.tables),
         *(fill_speakers(one, chosen[one.name]) for one in report.speakers),
@@ -77,14 +77,14 @@ def _without_unheard(report: Report, found: Found) -> Report:
     return replace(report, tables=[table for table in report.tables if not table.heard])
 
 
-def _choose(report: Report, found: Found) -> dict[str, Chosen]:
+def choose_all(report: Report, found: Found) -> dict[str, Chosen]:
     """Return results by table and figure; one cost of a round serves all of them."""
     chosen = {one.name: choose(found, one.needs(), one.experiment) for one in report.definitions}
-    costs = round_costs(list(_runs(chosen).values()))
+    costs = round_costs(list(runs_of(chosen).values()))
     return {name: with_costs(one, costs) for name, one in chosen.items()}
 
 
-def _runs(chosen: Mapping[str, Chosen]) -> dict[str, Run]:
+def runs_of(chosen: Mapping[str, Chosen]) -> dict[str, Run]:
     """Return every run of a report, once, by name."""
     return {run.name: run for one in chosen.values() for run in one.runs}
 
@@ -97,7 +97,7 @@ def write_every_run(found: Found, out: Path) -> Written:
     table = fill_table(definition, chosen)
     folder.table(table)
     results = {definition.name: chosen}
-    runs = _runs(results)
+    runs = runs_of(results)
     folder.runs(runs)
     made = section(report, [table], [], _listening(report, results, found.foreign))
     return Written(made, tuple(folder.files), (), (), frozenset(runs))
@@ -154,13 +154,17 @@ class _Folder:
 
     def runs(self, runs: Mapping[str, Run]) -> None:
         """Write configuration, figures and provenance of every run behind the report."""
-        rows = {name: _run_row(runs[name]) for name in sorted(runs)}
         self.files.append(self.folder / "runs.json")
-        write_json(self.files[-1], rows)
+        write_json(self.files[-1], run_rows(runs))
 
     def _write(self, name: str, data: str | bytes) -> None:
         self.files.append(self.folder / name)
         write_atomic(self.files[-1], data)
+
+
+def run_rows(runs: Mapping[str, Run]) -> dict[str, dict[str, Any]]:
+    """Return what runs.json says of each run, in order of names."""
+    return {name: _run_row(runs[name]) for name in sorted(runs)}
 
 
 def _run_row(run: Run) -> dict[str, Any]:
