@@ -120,7 +120,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 def fits(run: Run, need: Need) -> bool:
     """Return True for a run of the system; its rule at unusual settings is another system."""
-    usual = {} if need.nearest else _usual(need.where.get("rule.name"))
+    usual = _usual(need.where.get("rule.name"))
     left = {key: value for key, value in usual.items() if key in run.config}  # since older runs
     return matches(run.config, {**left, **need.where})
 
