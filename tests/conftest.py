@@ -71,9 +71,13 @@ def kernels(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture(autouse=True)
-def _own_accelerator() -> Iterator[None]:
-    """Accelerate keeps one state a process: a test's precision must not be the next one's."""
+def _own_process() -> Iterator[None]:
+    """A test's precision and threads, one state a process each, must not be the next one's.
+
+    Trainings left two threads, which waited for each other on cores that other workers hold.
+    """
     yield
+    torch.set_num_threads(1)
     if "accelerate.state" in sys.modules:
         sys.modules["accelerate.state"].AcceleratorState._reset_state(True)
 
