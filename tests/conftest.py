@@ -2,11 +2,11 @@
 
 import gc
 import os
-import sys
 from collections.abc import Iterator
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # small tensors: threads only cost
 
+import own_process
 import pytest
 import torch
 from hypothesis import HealthCheck, Phase, settings
@@ -77,9 +77,7 @@ def _own_process() -> Iterator[None]:
     Trainings left two threads, which waited for each other on cores that other workers hold.
     """
     yield
-    torch.set_num_threads(1)
-    if "accelerate.state" in sys.modules:
-        sys.modules["accelerate.state"].AcceleratorState._reset_state(True)
+    own_process.renew()
 
 
 @pytest.fixture(scope="module")
