@@ -1,6 +1,6 @@
 """Drafting that stops by the draft's own entropy, through the real loop on many keyed utterances.
 
-n = 8,000 utterances; 8 chi-squares of false-alarm rate 1e-9 each (see `test_exactness`). Seeds are
+n = 20,000 utterances; 8 chi-squares of false-alarm rate 1e-9 each (see `test_exactness`). Seeds are
 fixed.
 """
 

@@ -1,6 +1,6 @@
 """Speculation where an end that is the likeliest token is certain (VALL-E's own ending).
 
-n = 8,000 utterances; 8 chi-squares of false-alarm rate 1e-9 each (see `test_exactness`), and 12
+n = 20,000 utterances; 8 chi-squares of false-alarm rate 1e-9 each (see `test_exactness`), and 12
 more of the one-step law beside the official procedure. Seeds are fixed.
 """
 

@@ -13,16 +13,15 @@ from goodness import chi_square, mismatches
 from group_laws import FAULTS, Cover, TokenResidual, group_law, parts, random_cover
 from reference import Chain
 from rule_laws import COVER
-from stubs import request, speculative
-from test_exactness import DRAFT, LAW, ONE, SAMPLER, STOPS, TARGET
+from stubs import speculative
+from test_exactness import DRAFT, LAW, MANY, ONE, SAMPLER, STOPS, TARGET
 
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.rules import thinning
 from speculative_tts.decoding.rules.group import Group
 
-N, TRIALS = 20_000, 4_000
+TRIALS = 4_000
 DISJOINT = Cover(6, ((0, 1), (2,), (3, 4), (5,)), (1.0, 1.0, 1.0, 1.0))  # a token tells its group
-MANY = [request(f"utterance {row}", minimum=2, maximum=5) for row in range(N)]
 
 
 @pytest.mark.parametrize("lookahead", [1, 3])

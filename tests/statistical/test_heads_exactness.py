@@ -1,6 +1,6 @@
 """Heads as the drafter on many keyed utterances: the target's law, and faults that are found.
 
-n = 8,000 utterances, chi-squares of the first four tokens, of pairs, and of three tokens together,
+n = 20,000 utterances, chi-squares of the first four tokens, of pairs, and of three tokens together,
 each with a false-alarm rate of 1e-9.
 """
 

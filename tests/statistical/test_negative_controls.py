@@ -18,7 +18,7 @@ from speculative_tts.decoding.sampling.sampler import Sampler
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
 def test_chi_square_finds_faults(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
-    """n = 8,000 as in the tests it controls; some comparison of the 8 must exceed its bound of
+    """n = 20,000 as in the tests it controls; some comparison of the 8 must exceed its bound of
     false-alarm rate 1e-9.
     """
     fault.loop(monkeypatch)
@@ -36,7 +36,7 @@ def test_chi_square_finds_faults(fault: Fault, monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_chi_square_finds_a_slightly_different_sampler(other: Sampler) -> None:
-    """n = 8,000. The power of the comparison: a tenth of the temperature, one token of top-k, 5 %
+    """n = 20,000. The power of the comparison: a tenth of the temperature, one token of top-k, 5 %
     of top-p.
     """
     found = speculative(TARGET, DRAFT, Tolerance(0.0), STOPS, other, 2, MANY)
@@ -44,7 +44,7 @@ def test_chi_square_finds_a_slightly_different_sampler(other: Sampler) -> None:
 
 
 def test_the_bound_holds_for_samples_of_the_law_itself() -> None:
-    """200 samples of n = 8,000 from the exact law of the tokens (1, 2): the mean statistic is the
+    """200 samples of n = 20,000 from the exact law of the tokens (1, 2): the mean statistic is the
     degrees of freedom (standard error sqrt(2 df / 200); 6.2 of them are a false-alarm rate of
     1e-9), and none exceeds its bound.
     """

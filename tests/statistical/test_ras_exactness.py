@@ -1,6 +1,6 @@
 """Speculation under repetition-aware sampling on many keyed utterances.
 
-n = 8,000 utterances; 8 chi-squares of false-alarm rate 1e-9 each (see `test_exactness`). Seeds
+n = 20,000 utterances; 8 chi-squares of false-alarm rate 1e-9 each (see `test_exactness`). Seeds
 are fixed.
 """
 

@@ -1,6 +1,6 @@
 """A recurrent layer as the drafter on many keyed utterances: the target's law, faults found.
 
-As test_heads_exactness: 8,000 utterances, ten chi-squares with a false-alarm rate of 1e-9 each.
+As test_heads_exactness: 20,000 utterances, ten chi-squares with a false-alarm rate of 1e-9 each.
 """
 
 import pytest

@@ -1,6 +1,6 @@
 """Every rule through the real loop on many keyed utterances, against the law its paper gives.
 
-n = 8,000 utterances; 8 chi-squares of false-alarm rate 1e-9 each (see `test_exactness`). Seeds are
+n = 20,000 utterances; 8 chi-squares of false-alarm rate 1e-9 each (see `test_exactness`). Seeds are
 fixed. Parametrised by the registry, so that a rule without a case in `rule_laws` fails.
 """
 
