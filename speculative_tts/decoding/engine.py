@@ -120,7 +120,7 @@ class Engine:
         target = encode(self.target, prompt)
         draft = None if self.draft is None else encode(self.draft, prompt).inputs
         layout = self.target.layout
-        fewest, most = layout.limits(prompt.text, len(target.ids), *self.tokens_per_word)
+        fewest, most = layout.limits(prompt.text, len(target.inputs), *self.tokens_per_word)
         return Request(
             id=id_,
             prompt=target.inputs,
