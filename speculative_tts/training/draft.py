@@ -18,6 +18,7 @@ from speculative_tts.training.checkpoint import (
     TargetCheckpoint,
     build_model,
     read_checkpoint,
+    refuse_talker,
     source_hash,
     write_draft,
 )
@@ -207,6 +208,7 @@ def make_draft(
     Dev acceptance and the distillation losses use the target's own sampler.
     """
     weights = _weights(config)
+    refuse_talker(load_layout(config.target), Path(config.target.path))
     source = TargetCheckpoint.read(Path(config.target.path))
     inherited = inherit(source.config, source.tensors, config)
     folder = Path(config.out) / TRAINING
