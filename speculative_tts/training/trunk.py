@@ -24,8 +24,7 @@ from speculative_tts.training.checkpoint import (
     refuse_talker,
     write_draft,
 )
-from speculative_tts.training.data.pairs import first_code
-from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.data.pairs import IGNORED, first_code
 
 
 @dataclass(frozen=True)
