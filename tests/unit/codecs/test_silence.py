@@ -29,6 +29,8 @@ def write(name: str, folder: Path) -> Path:
         return resolve("tiny:codes_spark")
     elif name == "snac":
         return GOLDEN / "rows/snac"
+    elif name == "mimi":
+        return GOLDEN / "csm/model"
     elif name == "cosyvoice":
         (folder / "speech_tokenizer_v2.onnx").touch()  # no more is read: there is nothing to speak
     elif name == "speechtokenizer":

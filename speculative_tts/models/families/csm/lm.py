@@ -218,8 +218,9 @@ class CsmLM:
         return out.view(*hidden.shape[:-1], -1)
 
     def within(self, ids: Tensor) -> Tensor:
-        """Return the depth decoder's inputs [codes, hidden] of codes."""
-        return self.weights.project(F.embedding(ids, self.weights.within))
+        """Return the depth decoder's inputs [..., hidden] of codes [...]."""
+        fed = self.weights.project(F.embedding(ids.flatten(), self.weights.within))
+        return fed.view(*ids.shape, -1)
 
     def _fed(self, talk: Talk, ids: Tensor, first: int) -> Tensor:
         """Feed codes [new] from output position `first` on; return a state after each."""
