@@ -20,6 +20,7 @@ from speculative_tts.evaluation.compare import compare
 from speculative_tts.evaluation.statistics import DRAWS, Measure
 from speculative_tts.evaluation.summary import read_scores
 from speculative_tts.files import write_atomic
+from speculative_tts.reporting.captions import synthetic
 from speculative_tts.reporting.experiments import method
 from speculative_tts.reporting.figures import draw
 from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series, figure_csv
@@ -151,6 +152,7 @@ def table(found: Mapping[str, Mapping[str, Run]], fitted: Slope) -> Table:
         Heading("SSD minus PCG, points", "", "advantage"),
     ]
     lines = [Line(draft, draft, _cells(three)) for draft, three in found.items()]
+    runs = [run for three in found.values() for run in three.values()]
     note = (
         f"Slope of the advantage over the draft's word errors: {fitted.value:+.3f} "
         f"[{fitted.low:+.3f}, {fitted.high:+.3f}] points a point: {fitted.verdict}."
@@ -162,7 +164,8 @@ def table(found: Mapping[str, Mapping[str, Run]], fitted: Slope) -> Table:
             "Brackets: 95 % intervals of the bootstrap over utterances, paired for differences.",
         ),
         notes=(note,),
-        origin=origin([run for three in found.values() for run in three.values()]),
+        origin=origin(runs),
+        speech=synthetic(runs),
         blocks=(Block("Drafts of one target", headings, lines, of="draft"),),
     )
 

@@ -37,6 +37,7 @@ class Page:
 
     title: str = ""
     warning: str = ""
+    speech: str = ""
     caption: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
@@ -48,6 +49,8 @@ def read_page(path: Path) -> Page:
     """Take a written table or figure apart."""
     page, listed, title = Page(), "notes", ""
     parts = [part.splitlines() for part in path.read_text(encoding="utf-8").split("\n\n") if part]
+    if not parts[1][0].startswith(("**", "![")):
+        page.speech = unescaped(parts.pop(1)[0])
     for lines in parts:
         first = lines[0]
         if first.startswith("# "):
@@ -132,7 +135,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 
 def around(page: Page, name: str) -> dict[str, Any]:
     """Return what is printed around a written table or figure, as fields of `tables.Printed`."""
-    names = ("title", "caption", "notes", "origin", "missing", "warning")
+    names = ("title", "caption", "notes", "origin", "missing", "warning", "speech")
     return {"name": name} | {one: getattr(page, one) for one in names}
 
 

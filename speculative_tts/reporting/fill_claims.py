@@ -7,7 +7,7 @@ from enum import Enum
 
 from speculative_tts.evaluation.processes import ENOUGH
 from speculative_tts.evaluation.statistics import NOTHING, Measure
-from speculative_tts.reporting.captions import few
+from speculative_tts.reporting.captions import few, synthetic
 from speculative_tts.reporting.checkpoints import draft_notes, heads_notes
 from speculative_tts.reporting.definitions import Claim, ClaimKind, ClaimTable
 from speculative_tts.reporting.needs import Chosen
@@ -91,6 +91,7 @@ def fill_claims(definitions: Sequence[ClaimTable], chosen: Mapping[str, Chosen])
         origin(runs),
         (),  # each line has its command
         few([result for one in used for result in one.results.values()]),
+        synthetic(runs),
         blocks,
     )
 
