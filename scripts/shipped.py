@@ -49,8 +49,7 @@ def read_page(path: Path) -> Page:
     """Take a written table or figure apart."""
     page, listed, title = Page(), "notes", ""
     parts = [part.splitlines() for part in path.read_text(encoding="utf-8").split("\n\n") if part]
-    if not parts[1][0].startswith(("**", "![")):
-        page.speech = unescaped(parts.pop(1)[0])
+    page.speech = _speech(parts)
     for lines in parts:
         first = lines[0]
         if first.startswith("# "):
@@ -68,6 +67,12 @@ def read_page(path: Path) -> Page:
             page.caption += map(unescaped, lines)
     page.warning = page.warning or title
     return page
+
+
+def _speech(parts: list[list[str]]) -> str:
+    """Take out the line between title and body, and return it; empty where there is none."""
+    plain = len(parts) > 1 and not parts[1][0].startswith(("**", "!["))
+    return unescaped(parts.pop(1)[0]) if plain else ""
 
 
 def unescaped(text: str) -> str:
