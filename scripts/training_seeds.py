@@ -1,0 +1,129 @@
+"""Ask how much of a drafter's figures is its training seed's.
+
+    python scripts/training_seeds.py runs/sentences/seeds results/sentences
+
+The folder holds scored runs by drafts, and by recurrent layers, of several training seeds, which
+their folders end with (draft-seed1, recurrent-seed1): each draft alone, under the exact rule and
+under SSD's, on one list. Write training_seeds.md and .csv: a line a seed, then the standard
+deviation over the training seeds and, beside it, over draws of the utterances.
+"""
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePath
+from statistics import fmean, stdev
+
+from speculative_tts.evaluation.compare import compare
+from speculative_tts.files import write_atomic
+from speculative_tts.reporting import tables
+from speculative_tts.reporting.origin import origin
+from speculative_tts.reporting.results import Measure, difference, result
+from speculative_tts.reporting.runs import Run, find_runs
+
+NAME = "training_seeds"
+ALONE, EXACT, SSD = "alone", "exact", "ssd"
+KINDS = {"lm": "Drafts", "recurrent": "Recurrent layers"}
+INTERVAL = 2 * 1.96  # standard deviations that a 95 % interval is wide
+LEAST = 2  # seeds with a standard deviation
+CAPTION = (
+    "Brackets: 95 % intervals of the bootstrap over utterances, paired for differences. The "
+    "training seed draws weights, sequences and their order; list and decoder's seed are one. A "
+    "standard deviation of three seeds is itself known within a factor of 0.5 to 6."
+)
+HEADINGS = {
+    "alone_wer": ("alone", "WER %"),
+    "exact_length": ("exact", "tokens a round"),
+    "exact_wer": ("exact", "WER %"),
+    "ssd_length": ("SSD", "tokens a round"),
+    "ssd_wer": ("SSD", "WER %"),
+    "cost": ("SSD minus exact, points", ""),
+}
+Seeds = dict[int, dict[str, Run]]  # runs of a training seed by system
+
+
+def seeds(runs: Iterable[Run]) -> dict[str, Seeds]:
+    """Return each kind's runs by training seed; a seed that lacks a system is left out."""
+    found: dict[str, Seeds] = {kind: {} for kind in KINDS}
+    for run in runs:
+        alone = run.config["system"] == "draft"
+        kind = "lm" if alone else str(run.config["drafter.name"])
+        path = str(run.config["draft.path" if kind == "lm" else "drafter.path"])
+        number = re.search(r"seed(\d+)$", PurePath(path).name)
+        if kind not in found or number is None:
+            continue
+        rule = SSD if run.config.get("rule.name") == "tolerance" else EXACT
+        found[kind].setdefault(int(number[1]), {})[ALONE if alone else rule] = run
+    wanted = {"lm": {ALONE, EXACT, SSD}, "recurrent": {EXACT, SSD}}
+    return {
+        kind: {seed: of[seed] for seed in sorted(of) if of[seed].keys() == wanted[kind]}
+        for kind, of in found.items()
+    }
+
+
+def figures(of: dict[str, Run]) -> dict[str, tuple[Measure, int]]:
+    """Return the figures of one seed, with their digits."""
+    measured = {}
+    for system, run in of.items():
+        if system != ALONE:
+            measured[f"{system}_length"] = result((run,)).measure("acceptance_length"), 2
+        measured[f"{system}_wer"] = result((run,)).measure("wer").scaled(100), 1
+    cost = difference(compare([of[EXACT].folder], [of[SSD].folder], ["wer"])["wer"]).scaled(100)
+    return measured | {"cost": (cost, 1)}
+
+
+def over_seeds(measures: Sequence[Measure]) -> float:
+    """Return the standard deviation of a figure over training seeds."""
+    return stdev(one.value or 0.0 for one in measures)
+
+
+def over_utterances(measures: Sequence[Measure]) -> float:
+    """Return the standard deviation that draws of the utterances give one seed's figure."""
+    return fmean(((one.high or 0.0) - (one.low or 0.0)) / INTERVAL for one in measures)
+
+
+def block(kind: str, found: Seeds) -> tables.Block:
+    """Return a line a training seed, and the two standard deviations."""
+    rows = {seed: figures(of) for seed, of in found.items()}
+    names = list(next(iter(rows.values())))
+    lines = [
+        tables.Line(
+            f"{kind}{seed}",
+            f"seed {seed}",
+            [tables.Cell(m, digits, signed=name == "cost") for name, (m, digits) in row.items()],
+        )
+        for seed, row in rows.items()
+    ]
+    for key, label, deviation in (
+        ("seeds", "standard deviation over training seeds", over_seeds),
+        ("utterances", "standard deviation over utterances", over_utterances),
+    ):
+        spread = [
+            tables.Cell(Measure(deviation([row[name][0] for row in rows.values()])), 2)
+            for name in names
+        ]
+        lines.append(tables.Line(f"{kind}_{key}", label, spread, rule_above=key == "seeds"))
+    headings = [tables.Heading(*HEADINGS[name], name) for name in names]
+    return tables.Block(KINDS[kind], headings, lines, of="training seed")
+
+
+def main(runs: Path, out: Path) -> None:
+    """Write the table."""
+    found = {kind: of for kind, of in seeds(find_runs(runs).runs).items() if len(of) >= LEAST}
+    if not found:
+        sys.exit(f"{runs} has no {LEAST} training seeds of a kind with all their systems scored")
+    table = tables.Table(
+        name=NAME,
+        title="What is the training seed's",
+        caption=(CAPTION,),
+        origin=origin(
+            [run for of in found.values() for one in of.values() for run in one.values()]
+        ),
+        blocks=[block(kind, of) for kind, of in found.items()],
+    )
+    write_atomic(out / f"{NAME}.md", tables.markdown(table))
+    write_atomic(out / f"{NAME}.csv", tables.comma_separated(table))
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))
