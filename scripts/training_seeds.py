@@ -1,28 +1,31 @@
 """Ask how much of a drafter's figures is its training seed's.
 
-    python scripts/training_seeds.py runs/sentences/seeds results/sentences
+    python scripts/training_seeds.py results/sentences runs/sentences/ssd runs/sentences/seeds
 
-The folder holds scored runs by drafts, and by recurrent layers, of several training seeds, which
-their folders end with (draft-seed1, recurrent-seed1): each draft alone, under the exact rule and
-under SSD's, on one list. Write training_seeds.md and .csv: a line a seed, then the standard
-deviation over the training seeds and, beside it, over draws of the utterances.
+The folders hold scored runs by drafts, and by recurrent layers, of several training seeds, which
+their folders end with (draft-seed1, recurrent-seed1; the draft that ships is of seed 0): each draft
+alone, under the exact rule and under SSD's, on one list. Write training_seeds.md and .csv: a line a
+seed, then the standard deviation over the training seeds and, beside it, over draws of the
+utterances.
 """
 
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 from statistics import fmean, stdev
 
 from speculative_tts.evaluation.compare import compare
 from speculative_tts.files import write_atomic
 from speculative_tts.reporting import tables
+from speculative_tts.reporting.experiments import method
 from speculative_tts.reporting.origin import origin
 from speculative_tts.reporting.results import Measure, difference, result
 from speculative_tts.reporting.runs import Run, find_runs
 
 NAME = "training_seeds"
 ALONE, EXACT, SSD = "alone", "exact", "ssd"
+SHIPPED = "tiny:draft_sentences"  # of seed 0
 KINDS = {"lm": "Drafts", "recurrent": "Recurrent layers"}
 INTERVAL = 2 * 1.96  # standard deviations that a 95 % interval is wide
 LEAST = 2  # seeds with a standard deviation
@@ -47,18 +50,24 @@ def seeds(runs: Iterable[Run]) -> dict[str, Seeds]:
     found: dict[str, Seeds] = {kind: {} for kind in KINDS}
     for run in runs:
         alone = run.config["system"] == "draft"
-        kind = "lm" if alone else str(run.config["drafter.name"])
-        path = str(run.config["draft.path" if kind == "lm" else "drafter.path"])
-        number = re.search(r"seed(\d+)$", PurePath(path).name)
-        if kind not in found or number is None:
-            continue
-        rule = SSD if run.config.get("rule.name") == "tolerance" else EXACT
-        found[kind].setdefault(int(number[1]), {})[ALONE if alone else rule] = run
+        kind = "lm" if alone else str(run.config.get("drafter.name"))
+        path = str(run.config.get("draft.path" if kind == "lm" else "drafter.path"))
+        number = re.search(r"seed(\d+)$", path.replace(SHIPPED, "seed0"))
+        system = ALONE if alone else rule_of(run)
+        if number and kind in found and system and run.seed == 0:
+            found[kind].setdefault(int(number[1]), {})[system] = run
     wanted = {"lm": {ALONE, EXACT, SSD}, "recurrent": {EXACT, SSD}}
     return {
         kind: {seed: of[seed] for seed in sorted(of) if of[seed].keys() == wanted[kind]}
         for kind, of in found.items()
     }
+
+
+def rule_of(run: Run) -> str | None:
+    """Return the system of a speculative run; None for one of another rule or tolerance."""
+    if run.config.get("rule.name") == "tolerance":
+        return SSD if run.config["rule.beta"] == method("ssd")["rule.beta"] else None
+    return EXACT if run.config.get("rule.name") == "exact" else None
 
 
 def figures(of: dict[str, Run]) -> dict[str, tuple[Measure, int]]:
@@ -107,11 +116,13 @@ def block(kind: str, found: Seeds) -> tables.Block:
     return tables.Block(KINDS[kind], headings, lines, of="training seed")
 
 
-def main(runs: Path, out: Path) -> None:
+def main(out: Path, *folders: Path) -> None:
     """Write the table."""
-    found = {kind: of for kind, of in seeds(find_runs(runs).runs).items() if len(of) >= LEAST}
+    runs = [run for folder in folders for run in find_runs(folder).runs]
+    found = {kind: of for kind, of in seeds(runs).items() if len(of) >= LEAST}
     if not found:
-        sys.exit(f"{runs} has no {LEAST} training seeds of a kind with all their systems scored")
+        there = ", ".join(map(str, folders))
+        sys.exit(f"{there}: no kind has {LEAST} training seeds with all their systems scored")
     table = tables.Table(
         name=NAME,
         title="What is the training seed's",

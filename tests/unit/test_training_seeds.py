@@ -13,20 +13,28 @@ SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "training_se
 ALONE = {"system": "draft", "draft.path": "runs/draft-seed{}"}
 LM = {"system": "speculative", "drafter.name": "lm", "draft.path": "runs/draft-seed{}"}
 LAYER = {"system": "speculative", "drafter.name": "recurrent", "drafter.path": "runs/layer-seed{}"}
-SSD, EXACT = {"rule.name": "tolerance"}, {"rule.name": "exact"}
+SSD, EXACT = {"rule.name": "tolerance", "rule.beta": 0.4}, {"rule.name": "exact"}
 
 
 def run(config: dict[str, Any], seed: object) -> Run:
-    given = {key: str(value).format(seed) for key, value in config.items()}
+    given = {k: v.format(seed) if isinstance(v, str) else v for k, v in config.items()}
     return Run(Path("runs"), given, {}, {})
 
 
 def test_runs_stand_by_the_seed_that_their_drafters_folder_ends_with() -> None:
     drafts = [run(of, seed) for of in (ALONE, LM | EXACT, LM | SSD) for seed in (10, 2)]
     layers = [run(LAYER | of, seed) for of in (EXACT, SSD) for seed in (0, 1)]
-    others = [run(LAYER | EXACT, 3), run({"system": "target"} | LM, "x")]
-    found = SCRIPT["seeds"]([*drafts, *layers, *others])
-    assert {kind: list(of) for kind, of in found.items()} == {"lm": [2, 10], "recurrent": [0, 1]}
+    shipped = {"draft.path": "tiny:draft_sentences"}
+    ours = [run(of | shipped, 0) for of in (ALONE, LM | EXACT, LM | SSD)]
+    others = [
+        run(LAYER | EXACT, 3),
+        run({"system": "target", "draft.path": "runs/draft-seed2"}, 0),
+        run(LM | shipped | SSD | {"rule.beta": 0.2}, 0),
+        run(LM | shipped | SSD | {"seed": 1}, 0),
+    ]
+    found = SCRIPT["seeds"]([*drafts, *layers, *ours, *others])
+    assert {kind: list(of) for kind, of in found.items()} == {"lm": [0, 2, 10], "recurrent": [0, 1]}
+    assert list(found["lm"][0].values()) == ours
     assert found["lm"][10]["ssd"] is drafts[4]
     assert found["lm"][2]["alone"] is drafts[1]
     assert found["recurrent"][1]["exact"] is layers[1]
