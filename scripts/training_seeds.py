@@ -11,16 +11,19 @@ utterances.
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 
-from speculative_tts.evaluation.compare import compare
+from speculative_tts.evaluation.compare import compare_rows
+from speculative_tts.evaluation.registry import METRICS
+from speculative_tts.evaluation.rows import ScoreRow
+from speculative_tts.evaluation.summary import Bootstrap, interval, read_scores
 from speculative_tts.files import write_atomic
 from speculative_tts.reporting import tables
 from speculative_tts.reporting.experiments import method
 from speculative_tts.reporting.origin import origin
-from speculative_tts.reporting.results import Measure, difference, result
+from speculative_tts.reporting.results import Measure, difference
 from speculative_tts.reporting.runs import Run, find_runs
 
 NAME = "training_seeds"
@@ -70,15 +73,37 @@ def rule_of(run: Run) -> str | None:
     return EXACT if run.config.get("rule.name") == "exact" else None
 
 
-def figures(of: dict[str, Run]) -> dict[str, tuple[Measure, int]]:
+def scores(found: Mapping[str, Seeds]) -> dict[str, dict[int, dict[str, list[ScoreRow]]]]:
+    """Return the score rows of the utterances that every run has."""
+    rows = {
+        kind: {
+            seed: {system: read_scores(run.folder) for system, run in of.items()}
+            for seed, of in kinds.items()
+        }
+        for kind, kinds in found.items()
+    }
+    every = [own for kinds in rows.values() for of in kinds.values() for own in of.values()]
+    shared = set.intersection(*({row.id for row in own} for own in every))
+    for own in every:
+        own[:] = [row for row in own if row.id in shared]
+    return rows
+
+
+def figures(of: Mapping[str, list[ScoreRow]]) -> dict[str, tuple[Measure, int]]:
     """Return the figures of one seed, with their digits."""
     measured = {}
-    for system, run in of.items():
+    for system, rows in of.items():
         if system != ALONE:
-            measured[f"{system}_length"] = result((run,)).measure("acceptance_length"), 2
-        measured[f"{system}_wer"] = result((run,)).measure("wer").scaled(100), 1
-    cost = difference(compare([of[EXACT].folder], [of[SSD].folder], ["wer"])["wer"]).scaled(100)
+            measured[f"{system}_length"] = measure(rows, "acceptance_length"), 2
+        measured[f"{system}_wer"] = measure(rows, "wer").scaled(100), 1
+    cost = difference(compare_rows(of[EXACT], of[SSD], "wer", Bootstrap())).scaled(100)
     return measured | {"cost": (cost, 1)}
+
+
+def measure(rows: list[ScoreRow], name: str) -> Measure:
+    """Return a figure of one run's rows."""
+    found = interval(rows, METRICS[name], Bootstrap())
+    return Measure(found.value, found.low, found.high, n=found.n)
 
 
 def over_seeds(measures: Sequence[Measure]) -> float:
@@ -91,7 +116,7 @@ def over_utterances(measures: Sequence[Measure]) -> float:
     return fmean(((one.high or 0.0) - (one.low or 0.0)) / INTERVAL for one in measures)
 
 
-def block(kind: str, found: Seeds) -> tables.Block:
+def block(kind: str, found: Mapping[int, Mapping[str, list[ScoreRow]]]) -> tables.Block:
     """Return a line a training seed, and the two standard deviations."""
     rows = {seed: figures(of) for seed, of in found.items()}
     names = list(next(iter(rows.values())))
@@ -123,14 +148,16 @@ def main(out: Path, *folders: Path) -> None:
     if not found:
         there = ", ".join(map(str, folders))
         sys.exit(f"{there}: no kind has {LEAST} training seeds with all their systems scored")
+    rows = scores(found)
+    heard = len(next(iter(next(iter(rows.values())).values()))[EXACT])
     table = tables.Table(
         name=NAME,
         title="What is the training seed's",
-        caption=(CAPTION,),
+        caption=(f"The {heard} utterances that all runs have. {CAPTION}",),
         origin=origin(
             [run for of in found.values() for one in of.values() for run in one.values()]
         ),
-        blocks=[block(kind, of) for kind, of in found.items()],
+        blocks=[block(kind, of) for kind, of in rows.items()],
     )
     write_atomic(out / f"{NAME}.md", tables.markdown(table))
     write_atomic(out / f"{NAME}.csv", tables.comma_separated(table))
