@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from speculative_tts.evaluation.compare import compare
-from speculative_tts.evaluation.statistics import DRAWS
+from speculative_tts.evaluation.statistics import DRAWS, Measure
 from speculative_tts.evaluation.summary import read_scores
 from speculative_tts.files import write_atomic
 from speculative_tts.reporting import tables
@@ -25,7 +25,7 @@ from speculative_tts.reporting.experiments import method
 from speculative_tts.reporting.figures import draw
 from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series, figure_csv
 from speculative_tts.reporting.origin import origin
-from speculative_tts.reporting.results import Measure, difference, result
+from speculative_tts.reporting.results import Result, difference
 from speculative_tts.reporting.runs import Run, find_runs
 
 Array = npt.NDArray[np.float64]
@@ -117,7 +117,7 @@ def common(found: Mapping[str, Mapping[str, Run]]) -> dict[str, dict[str, Array]
 
 def measure(run: Run, name: str, scale: float = 1.0) -> Measure:
     """Return a figure of a run."""
-    return result((run,)).measure(name).scaled(scale)
+    return Result((run,)).measure(name).scaled(scale)
 
 
 def advantage(three: Mapping[str, Run]) -> Measure:

@@ -18,12 +18,13 @@ from statistics import fmean, stdev
 from speculative_tts.evaluation.compare import compare_rows
 from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.rows import ScoreRow
+from speculative_tts.evaluation.statistics import Measure
 from speculative_tts.evaluation.summary import Bootstrap, interval, read_scores
 from speculative_tts.files import write_atomic
 from speculative_tts.reporting import tables
 from speculative_tts.reporting.experiments import method
 from speculative_tts.reporting.origin import origin
-from speculative_tts.reporting.results import Measure, difference
+from speculative_tts.reporting.results import difference
 from speculative_tts.reporting.runs import Run, find_runs
 
 NAME = "training_seeds"
@@ -31,6 +32,7 @@ ALONE, EXACT, SSD = "alone", "exact", "ssd"
 SHIPPED = "tiny:draft_sentences"  # of seed 0
 KINDS = {"lm": "Drafts", "recurrent": "Recurrent layers"}
 INTERVAL = 2 * 1.96  # standard deviations that a 95 % interval is wide
+HOW = Bootstrap()
 LEAST = 2  # seeds with a standard deviation
 CAPTION = (
     "Brackets: 95 % intervals of the bootstrap over utterances, paired for differences. The "
@@ -94,16 +96,10 @@ def figures(of: Mapping[str, list[ScoreRow]]) -> dict[str, tuple[Measure, int]]:
     measured = {}
     for system, rows in of.items():
         if system != ALONE:
-            measured[f"{system}_length"] = measure(rows, "acceptance_length"), 2
-        measured[f"{system}_wer"] = measure(rows, "wer").scaled(100), 1
-    cost = difference(compare_rows(of[EXACT], of[SSD], "wer", Bootstrap())).scaled(100)
+            measured[f"{system}_length"] = interval(rows, METRICS["acceptance_length"], HOW), 2
+        measured[f"{system}_wer"] = interval(rows, METRICS["wer"], HOW).scaled(100), 1
+    cost = difference(compare_rows(of[EXACT], of[SSD], "wer", HOW)).scaled(100)
     return measured | {"cost": (cost, 1)}
-
-
-def measure(rows: list[ScoreRow], name: str) -> Measure:
-    """Return a figure of one run's rows."""
-    found = interval(rows, METRICS[name], Bootstrap())
-    return Measure(found.value, found.low, found.high, n=found.n)
 
 
 def over_seeds(measures: Sequence[Measure]) -> float:

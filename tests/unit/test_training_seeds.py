@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from speculative_tts.reporting.results import Measure
+from speculative_tts.evaluation.statistics import Measure
 from speculative_tts.reporting.runs import Run
 
 SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "training_seeds.py"))
