@@ -319,10 +319,10 @@ models-valle: models-corpus
 models-sentences: $(STAMP) # flite, wordnet-base and sword-text-web speak and say what
 	$(BIN)/sst-prepare corpus=sentences # two hours of one core, by an estimate
 	$(BIN)/sst-train-target family=sentences # three minutes of an H100 (device=cuda dtype=bfloat16 sentences.seconds=170: 1,290 steps)
-	$(BIN)/sst-train-heads recipe=recurrent target=sentences target.path=runs/sentences/target codes=data/sentences/codes sequences=320 batch_size=192 steps=600 warmup=40 out=runs/recurrent-sentences-first # 15 minutes of one core, as the next
-	$(BIN)/sst-train-heads recipe=recurrent target=sentences target.path=runs/sentences/target codes=data/sentences/codes sequences=320 batch_size=192 steps=500 warmup=40 learning_rate=6e-3 init=runs/recurrent-sentences-first out=runs/recurrent-sentences
-	$(BIN)/python scripts/pack.py runs/recurrent-sentences/packed runs/recurrent-sentences
 	$(BIN)/sst-own-codes target=sentences target.path=runs/sentences/target codec.path=data/sentences/codec codes=data/sentences/codes longest=100 limit=30 laws=32 out=runs/own-sentences # 5 minutes of one core
+	$(BIN)/sst-train-heads recipe=recurrent target=sentences target.path=runs/sentences/target codes=data/sentences/codes n=5 sequences=2048 steps=2500 eval_every=1000 out=runs/recurrent-sentences-first # 15 minutes of one core
+	$(BIN)/sst-train-heads recipe=recurrent target=sentences target.path=runs/sentences/target codes=data/sentences/codes codes_from=target own=runs/own-sentences own_drafts=true init=runs/recurrent-sentences-first n=5 sequences=1280 steps=1000 learning_rate=5e-3 eval_every=1000 out=runs/recurrent-sentences # 7 minutes of one core
+	$(BIN)/python scripts/pack.py runs/recurrent-sentences/packed runs/recurrent-sentences runs/recurrent-sentences-first
 	$(SENTENCE_DRAFT) target=sentences target.path=runs/sentences/target codes=data/sentences/codes own=runs/own-sentences eval_every=75 save_every=25 out=runs/draft-sentences # 6 minutes of one core
 	$(BIN)/python scripts/pack.py runs/draft-sentences/packed runs/draft-sentences
 

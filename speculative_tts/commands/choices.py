@@ -35,6 +35,7 @@ DRAFTER_OF_TARGET = (  # a given draft, else a recurrent layer if one ships
     ("draft", "drafter=lm"),
     ("target=tiny", "drafter=recurrent"),
     ("target=tiny_fine", "drafter=recurrent"),
+    ("target=sentences", "drafter=recurrent"),
     ("target", "drafter=lm"),
 )
 WITHOUT_DRAFT = (("target", "draft=itself"),)  # a target without a draft of its own
