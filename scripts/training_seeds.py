@@ -36,8 +36,9 @@ HOW = Bootstrap()
 LEAST = 2  # seeds with a standard deviation
 CAPTION = (
     "Brackets: 95 % intervals of the bootstrap over utterances, paired for differences. The "
-    "training seed draws weights, sequences and their order; list and decoder's seed are one. A "
-    "standard deviation of three seeds is itself known within a factor of 0.5 to 6."
+    "training seed draws sequences, their order and a layer's weights (a draft's are inherited); "
+    "list and decoder's seed are one. A standard deviation of three seeds is itself known within a "
+    "factor of 0.5 to 6."
 )
 HEADINGS = {
     "alone_wer": ("alone", "WER %"),
