@@ -20,7 +20,8 @@ TOOLS = PROJECT["tool"]["setuptools"]
 def test_every_package_is_listed() -> None:
     tree = {
         ".".join(path.parent.relative_to(ROOT).parts)
-        for path in (ROOT / "speculative_tts").rglob("__init__.py")
+        for package in ("speculative_tts", "speculative_tts_makers")
+        for path in (ROOT / package).rglob("__init__.py")
     }
     assert set(TOOLS["packages"]) == tree | {"speculative_tts.configs"}
 
