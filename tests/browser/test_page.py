@@ -108,8 +108,12 @@ def test_the_plot_is_filled_by_what_works(shipped: Any) -> None:
     boxes = [tags.nth(i).bounding_box() for i in range(tags.count())]
     told = tags.all_text_contents()
     assert "recordings through the codec" in told
-    assert sum(one.startswith("draft alone: 4") for one in told) == 2  # SSD's and PCG's: one hid the other
-    assert sum(one.endswith(("no loss", "under 1 point")) for one in told) == 2  # a phone had neither
+    assert (
+        sum(one.startswith("draft alone: 4") for one in told) == 2
+    )  # SSD's and PCG's: one hid the other
+    assert (
+        sum(one.endswith(("no loss", "under 1 point")) for one in told) == 2
+    )  # a phone had neither
     for i, a in enumerate(boxes):
         for b in boxes[:i]:
             apart = (
