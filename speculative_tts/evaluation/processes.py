@@ -17,9 +17,9 @@ import numpy as np
 from speculative_tts.evaluation.metric import Metric
 from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.statistics import LEAST, LEVEL, Array, Measure
+from speculative_tts.records import SECONDS
 
 ENOUGH = 5  # processes from which a speed is a result
-CLOCKED = ("lm_seconds", "prefill_seconds", "baseline_seconds", "baseline_prefill_seconds")
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def cells(rows: Sequence[ScoreRow], metric: Metric, unit: Callable[[ScoreRow], H
 def _by_process(row: ScoreRow, metric: Metric) -> Iterator[tuple[Hashable, ScoreRow]]:
     """Yield a row with the seconds of each process; one where the metric reads no such seconds."""
     clocks = row["clocks"] or ()
-    without = replace(row, columns={**row.columns, **dict.fromkeys(CLOCKED)})
+    without = replace(row, columns={**row.columns, **dict.fromkeys(SECONDS)})
     if len(clocks) < 2 or None not in metric.columns(without):
         yield (row.seed, 0), row
         return

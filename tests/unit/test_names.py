@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-PACKAGES = Path(__file__).parents[2].glob("speculative_tts*")
+PACKAGES = [*Path(__file__).parents[2].glob("speculative_tts*")]
 TWICE = {  # why a name is declared twice
     # sst-export puts integrations/recurrent_drafter.py beside weights: their config.json names it
     "RecurrentDrafter",
