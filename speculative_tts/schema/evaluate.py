@@ -139,6 +139,7 @@ class CheckConfig:
 
     target: CheckTargetConfig = field(default_factory=CheckTargetConfig)
     golden: ReadPath | None = None  # the folder of golden files
+    folder: ReadPath | None = None  # a checkpoint: say what it is, and which configuration it takes
     # golden, judges (sst-check judges) or paper (sst-check paper)
     what: Checked = Checked.golden
     # folder of the papers' checkpoints; judges' are below <models>/judges
