@@ -84,7 +84,7 @@ def _hydra_line(error: Exception, schema: type[Any]) -> str:
     if match := re.search(r"Could not find '(.+?)/(.*?)'", text):
         return _unknown_choice(match[1], match[2], text)
     if match := re.search(r"In '(\w+)/(\w+)': ConfigKeyError raised .*\s+Key '(\w+)' not in", text):
-        return _unknown_in_file(*match.groups(), text, schema)
+        return _unknown_in_file(match[1], match[2], match[3], text, schema)
     if override := getattr(error, "override", None):  # an error of the parser of overrides
         quoted = "" if override.isalnum() else "; text with other signs in quotes, key='\"<|a|>\"'"
         return f"cannot read '{override}'; settings are written key=value{quoted}; see --help"
