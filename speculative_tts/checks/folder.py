@@ -61,8 +61,9 @@ def describe(folder: Path) -> Description:
         others = [token for token in _added(folder) if not _like(token, patterns)]
         missing += ["rows.end, rows.user, rows.assistant: as the model was trained"]
         lines += [f"  other added tokens: {', '.join(others[-LISTED:]) or 'none'}"]
-        written = ("name: mine", f"path: {folder}", "rows:", f'  code: "{next(iter(patterns))}"')
-        return Description(tuple(lines), written, tuple(missing))
+        code = f'  code: "{next(iter(patterns))}"'
+        own_rows = ("name: mine", f"path: {folder}", "rows:", code)
+        return Description(tuple(lines), own_rows, tuple(missing))
     lines += [f"its codes are written as those of target={name}"]
     try:
         layout = RowLayout.read(folder, typed(RowsConfig, rows, name))
