@@ -25,6 +25,12 @@ ROUND = {
     "groups": I, "x": F, "index": N, "out": F, "uniform": D,
     "laws": F, "block": N, "dead": U, "made": N, "lost": N, "heard": N,
 }  # fmt: skip
+LATTICE = LAW | {
+    "is_stop": U, "stop_ids": N, "states": I, "over": F, "ends": N, "alive": U, "flat": I,
+    "keys": N, "seen": F, "row": F, "column": F, "tokens": N, "count": N, "uniforms": D,
+    "prompted": N, "reached": F, "back": I, "block": N, "dead": U, "laws": F, "messages": F,
+    "sums": D,
+}  # fmt: skip
 GROUP = {
     "probs": F, "target": F, "draft": F, "coarse_target": F, "coarse_draft": F, "accepted": N,
     "drafted": N, "scale": F, "offsets": I, "tokens": I, "memberships": I, "totals": F,
@@ -33,6 +39,8 @@ GROUP = {
 COSYVOICE = {"LINES": 32, "LINE": 256, "ALL": 32}
 LLASA = {"LINES": 8, "LINE": 1024, "ALL": 128}
 CHOSEN = {"TOP": 50, "FEW": 64}
+PATH = {"SIZE": 256, "TILE": 16, "SHARED": True, "BOUNDARY": True, "STOPS": True}
+ENDING = {"PROMPTED": False, "DRAFTS": True, "ACCEPT": 1, "NEXT": 3}
 SETTLED = {"DRAFTED": True, "RETRY": True, "SIZE": 16}
 BUILDS: dict[str, tuple[str, dict[str, str], dict[str, Any], int]] = {
     # kernel, types (others are i32), constants, warps
@@ -45,10 +53,10 @@ BUILDS: dict[str, tuple[str, dict[str, str], dict[str, Any], int]] = {
             {**CHOSEN, "WIDE": 2048, "NUCLEUS": True, "ENDS": True}, 8),
     "repetition aware": ("repetition.repetition_aware_kernel", LAW,
                          {"TOP": 25, "FEW": 32, "WIDE": 256, "PARTS": 8, "WINDOW": 10,
-                          "PLACES": 16, "TILE": 2048, "AGAIN": True}, 1),
+                          "PLACES": 16, "TILE": 2048, "AGAIN": True}, 4),
     "repetition aware, older": ("repetition.repetition_aware_kernel", LAW,
                                 {"TOP": 25, "FEW": 32, "WIDE": 256, "PARTS": 8, "WINDOW": 10,
-                                 "PLACES": 16, "TILE": 2048, "AGAIN": False}, 1),
+                                 "PLACES": 16, "TILE": 2048, "AGAIN": False}, 4),
     "drafted": ("rounds.drafted_kernel", ROUND, {"DOUBTS": True, **COSYVOICE}, 16),
     "drawn": ("blocks.drawn_kernel", ROUND | {"out": N}, {"PURPOSE": 0, **COSYVOICE}, 16),
     "counted": ("blocks.counted_kernel", ROUND, {"SIZE": 4}, 1),
@@ -59,6 +67,15 @@ BUILDS: dict[str, tuple[str, dict[str, str], dict[str, Any], int]] = {
                "MEMBERS": 16, "TILE": 2048}, 4),
     "accept blocks of groups": ("rounds.accept_kernel", ROUND, {"SIZE": 4, "GROUPS": True,
                                 "BLOCK": True, "MEMBERS": 16, "TILE": 2048}, 4),
+    "heads": ("lattice.heads_kernel", LATTICE,
+              {"TOP": 25, "FEW": 32, "WIDE": 64, "STOPS": 2, "SAMPLE": True, "SURE": True}, 4),
+    "union": ("lattice.union_kernel", LATTICE, {"SIZE": 256, "TILE": 16}, 8),
+    "path": ("paths.path_kernel", LATTICE, {**PATH, **ENDING, "SAMPLE": True, "DENSE": True,
+             "STEPS": 0}, 8),
+    "path, pairs": ("paths.path_kernel", LATTICE, {**PATH, **ENDING, "SAMPLE": False,
+                    "DENSE": False, "STEPS": 20}, 8),
+    "walk": ("paths.walk_kernel", LATTICE, {**PATH, "DENSE": True, "STEPS": 0, "DRAFT": 0,
+             **COSYVOICE}, 16),
     "settle": ("rounds.settle_kernel", ROUND, {"RESIDUAL": True, **SETTLED, **LLASA}, 16),
     "settle groups": ("rounds.settle_kernel", ROUND, {"RESIDUAL": False, **SETTLED, **LLASA}, 16),
     "renew": ("rounds.renew_kernel", ROUND, {"AGAIN": 3, "SIZE": 16}, 1),

@@ -109,7 +109,7 @@ class Candidates:
     def sizes(self) -> dict[str, int]:
         """Constants of the kernels that choose among candidates."""
         wide = power_of_2(self.width)
-        warps = max(1, min(8, wide // 256))
+        warps = max(4, min(8, wide // 256))
         return {"TOP": self.top, "FEW": self.few, "WIDE": wide, "num_warps": warps}
 
 

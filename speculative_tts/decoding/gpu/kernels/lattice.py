@@ -21,7 +21,7 @@ IMPOSSIBLE = tl.constexpr(float("-inf"))
 @no_type_check
 def heads_kernel(
     logits, positions, minimum, is_stop, values, ids, stop_ids, states, over, ends, alive,
-    vocab, new, width, stops, stride, temperature,
+    vocab, new, width, n_stops, stride, temperature,
     TOP: tl.constexpr, FEW: tl.constexpr, WIDE: tl.constexpr, STOPS: tl.constexpr,
     SAMPLE: tl.constexpr, SURE: tl.constexpr,
 ):  # fmt: skip
@@ -38,13 +38,14 @@ def heads_kernel(
     best, high = tl.zeros([], tl.int64), tl.full([], IMPOSSIBLE, tl.float32)
     if STOPS:
         s = tl.arange(0, STOPS)
-        stop = tl.load(stop_ids + s, mask=s < stops, other=0)
+        stop = tl.load(stop_ids + s, mask=s < n_stops, other=0)
         early = is_early(positions, minimum, row, new)
-        own = logits_at(logits + row.to(tl.int64) * vocab, stop, s < stops, is_stop, early,
+        own = logits_at(logits + row.to(tl.int64) * vocab, stop, s < n_stops, is_stop, early,
                         temperature)  # fmt: skip
         bad |= tl.max(is_odd(own), 0) > 0
+        own = tl.where(is_odd(own) != 0, IMPOSSIBLE, own)
         high = tl.max(own, 0)
-        first = tl.min(tl.where((own == high) & (s < stops), s, STOPS - 1), 0)
+        first = tl.min(tl.where((own == high) & (s < n_stops), s, STOPS - 1), 0)
         best = tl.sum(tl.where(s == first, stop, 0), 0)
     if SAMPLE:
         ending = tl.load(is_stop + id_, mask=real, other=0) != 0
@@ -87,15 +88,15 @@ def union_kernel(flat, states, size, vocab, SIZE: tl.constexpr, TILE: tl.constex
 @triton.jit
 @no_type_check
 def pairs(
-    keys, seen, row, column, after, before, there, ids, length,
+    keys, seen, row, column, after, before, there, n_ids, length,
     DENSE: tl.constexpr, STEPS: tl.constexpr,
 ):  # fmt: skip
     """Logarithms of transitions to `after` from `before`, impossible where there is no state."""
     if DENSE:
-        return tl.load(seen + after * ids + before, mask=there, other=IMPOSSIBLE)
+        return tl.load(seen + after * n_ids + before, mask=there, other=IMPOSSIBLE)
     other = tl.load(row + before, mask=there, other=0.0)
     other += tl.load(column + after, mask=there, other=IMPOSSIBLE)
-    wanted = before.to(tl.int64) * ids + after
+    wanted = before.to(tl.int64) * n_ids + after
     low = wanted * 0
     high = low + length
     for _ in range(STEPS):  # the first key that is not below the wanted one
@@ -156,7 +157,7 @@ def picked(logs, uniform, SIZE: tl.constexpr, SAMPLE: tl.constexpr):
 @triton.jit
 @no_type_check
 def first_scores(
-    logits, states, is_stop, keys, seen, row, column, last, width, vocab, ids, length, temperature,
+    logits, states, is_stop, keys, seen, row, column, last, width, vocab, n_ids, length, temperature,
     SIZE: tl.constexpr, SHARED: tl.constexpr, BOUNDARY: tl.constexpr, DENSE: tl.constexpr,
     STEPS: tl.constexpr,
 ):  # fmt: skip
@@ -165,7 +166,7 @@ def first_scores(
     x = scores_of(logits, 0, id_, there, is_stop, vocab, temperature)
     if BOUNDARY:
         before = tl.zeros([SIZE], tl.int32) + tl.maximum(last, 0).to(tl.int32)
-        step = pairs(keys, seen, row, column, id_, before, there, ids, length, DENSE, STEPS)
+        step = pairs(keys, seen, row, column, id_, before, there, n_ids, length, DENSE, STEPS)
         x += tl.where(last >= 0, step, 0.0)
     return x
 

@@ -25,7 +25,7 @@ from speculative_tts.decoding.gpu.kernels.rounds import DRAWS, drawn
 @no_type_check
 def _forward(
     logits, states, is_stop, keys, seen, row, column, uniform, last, reached, back, number, width,
-    vocab, ids, length, temperature,
+    vocab, n_ids, length, temperature,
     SIZE: tl.constexpr, TILE: tl.constexpr, SHARED: tl.constexpr, SAMPLE: tl.constexpr,
     BOUNDARY: tl.constexpr, DENSE: tl.constexpr, STEPS: tl.constexpr, NEXT: tl.constexpr,
 ):  # fmt: skip
@@ -35,7 +35,7 @@ def _forward(
     """
     j = tl.arange(0, SIZE)
     tl.store(reached + j, first_scores(
-        logits, states, is_stop, keys, seen, row, column, last, width, vocab, ids, length,
+        logits, states, is_stop, keys, seen, row, column, last, width, vocab, n_ids, length,
         temperature, SIZE, SHARED, BOUNDARY, DENSE, STEPS,
     ))  # fmt: skip
     for t in range(1, number):
@@ -48,7 +48,7 @@ def _forward(
             late, real = states_at(states, t, i, width, vocab, SIZE, SHARED)
             both = real[:, None] & there[None, :]
             steps = pairs(
-                keys, seen, row, column, late[:, None], early[None, :], both, ids, length, DENSE,
+                keys, seen, row, column, late[:, None], early[None, :], both, n_ids, length, DENSE,
                 STEPS,
             )  # fmt: skip
             into = steps + so_far[None, :]
@@ -71,7 +71,7 @@ def _forward(
 def path_kernel(
     logits, states, is_stop, over, ends, alive, keys, seen, row, column, tokens, count, uniforms,
     prompted, reached, back, block, dead, laws,
-    number, width, vocab, ids, length, capacity, temperature,
+    number, width, vocab, n_ids, length, capacity, temperature,
     SIZE: tl.constexpr, TILE: tl.constexpr, SHARED: tl.constexpr, SAMPLE: tl.constexpr,
     BOUNDARY: tl.constexpr, PROMPTED: tl.constexpr, STOPS: tl.constexpr, DRAFTS: tl.constexpr,
     DENSE: tl.constexpr, STEPS: tl.constexpr, ACCEPT: tl.constexpr, NEXT: tl.constexpr,
@@ -89,7 +89,7 @@ def path_kernel(
     uniform = uniforms + (b * capacity + tl.load(count + b)) * DRAWS
     none, state = _forward(
         logits, states, is_stop, keys, seen, row, column, uniform, last, reached, back, number,
-        width, vocab, ids, length, temperature, SIZE, TILE, SHARED, SAMPLE, BOUNDARY, DENSE, STEPS,
+        width, vocab, n_ids, length, temperature, SIZE, TILE, SHARED, SAMPLE, BOUNDARY, DENSE, STEPS,
         NEXT,
     )  # fmt: skip
     tl.store(dead + b, none.to(tl.uint8))
@@ -137,7 +137,7 @@ def _lawless(law, vocab, SIZE: tl.constexpr):
 def walk_kernel(
     logits, states, is_stop, over, ends, alive, keys, seen, row, column, tokens, count, uniforms,
     messages, laws, sums,
-    number, width, vocab, ids, length, capacity, temperature,
+    number, width, vocab, n_ids, length, capacity, temperature,
     SIZE: tl.constexpr, TILE: tl.constexpr, SHARED: tl.constexpr, BOUNDARY: tl.constexpr,
     STOPS: tl.constexpr, DENSE: tl.constexpr, STEPS: tl.constexpr, DRAFT: tl.constexpr,
     LINES: tl.constexpr, LINE: tl.constexpr, ALL: tl.constexpr,
@@ -163,7 +163,7 @@ def walk_kernel(
             early, real = states_at(states, t, i, width, vocab, SIZE, SHARED)
             both = real[:, None] & there[None, :]
             steps = pairs(
-                keys, seen, row, column, late[None, :], early[:, None], both, ids, length, DENSE,
+                keys, seen, row, column, late[None, :], early[:, None], both, n_ids, length, DENSE,
                 STEPS,
             )  # fmt: skip
             tl.store(messages + t * SIZE + i, log_sum(steps + on[None, :], 1))
@@ -177,13 +177,13 @@ def walk_kernel(
         masses = own
         if t == 0:
             masses = first_scores(
-                logits, states, is_stop, keys, seen, row, column, last, width, vocab, ids, length,
+                logits, states, is_stop, keys, seen, row, column, last, width, vocab, n_ids, length,
                 temperature, SIZE, SHARED, BOUNDARY, DENSE, STEPS,
             )  # fmt: skip
         else:
             source = tl.zeros([SIZE], tl.int32) + before.to(tl.int32)
             masses += pairs(
-                keys, seen, row, column, id_, source, there, ids, length, DENSE, STEPS
+                keys, seen, row, column, id_, source, there, n_ids, length, DENSE, STEPS
             )  # fmt: skip
         masses = _law(masses + tl.load(messages + t * SIZE + j), own, there)
         ended = tl.maximum(gone, tl.load(over + b * number + t))

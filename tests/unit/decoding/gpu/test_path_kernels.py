@@ -63,7 +63,7 @@ def case(kind: str, seed: int) -> tuple[ViterbiHeads, Tensor, BatchState]:
     logits[1, 1, STOPS[1]] += 4
     logits[3, 2] = float("nan")
     if seed % 2:  # all candidates' ways are impossible: the pair that no path may take
-        logits[0] = -9.0
+        logits[0] = IMPOSSIBLE
         logits[0, :, 1] = 9.0
     return heads, logits, rows
 

@@ -40,8 +40,8 @@ def builds() -> dict[str, dict[str, dict[str, Any]]]:
 def test_a_kernel_fits_the_gpu(
     builds: dict[str, dict[str, dict[str, Any]]], target: str, name: str
 ) -> None:
-    """Spilled registers would be stack: memory, read and written. ptxas takes 8 bytes anyway."""
+    """Spilled registers would be stack: memory, read and written. ptxas takes up to 16 bytes anyway."""
     one, warps = builds[target][name], BUILDS[name][-1]
-    assert one["stack"] <= 8
+    assert one["stack"] <= 16
     assert one["registers"] * 32 * warps <= REGISTERS
     assert one["shared"] <= SHARED[target] << 10
