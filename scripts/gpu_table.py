@@ -1,4 +1,6 @@
-"""Compare runs of one list on a GPU and on a CPU: `python scripts/gpu_table.py runs/gpu/decode results/bench`.
+"""Compare runs of one list on a GPU and on a CPU.
+
+    python scripts/gpu_table.py runs/gpu/decode results/bench
 
 The first folder has the runs of `scripts/gpu_first.sh`: `gpu` and `cpu` are timed, `float32` on the
 GPU is not and should have the CPU's tokens. Write gpu_decode.md and gpu_decode.json.

@@ -1,7 +1,7 @@
 """Path search over the candidates of heads by kernels; `blocks.choosers` is the reference."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ TILE = 16  # states whose ways from all others a program looks at together
 FORMATS = (torch.float32, torch.int64)  # of transitions
 
 
-class Rows(RowTensors):
+class Rows(RowTensors, Protocol):
     """What a path search reads of a `BatchState`."""
 
     stop: StopRule

@@ -157,7 +157,8 @@ def picked(logs, uniform, SIZE: tl.constexpr, SAMPLE: tl.constexpr):
 @triton.jit
 @no_type_check
 def first_scores(
-    logits, states, is_stop, keys, seen, row, column, last, width, vocab, n_ids, length, temperature,
+    logits, states, is_stop, keys, seen, row, column, last, width, vocab, n_ids, length,
+    temperature,
     SIZE: tl.constexpr, SHARED: tl.constexpr, BOUNDARY: tl.constexpr, DENSE: tl.constexpr,
     STEPS: tl.constexpr,
 ):  # fmt: skip

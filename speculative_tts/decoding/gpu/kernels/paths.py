@@ -89,8 +89,8 @@ def path_kernel(
     uniform = uniforms + (b * capacity + tl.load(count + b)) * DRAWS
     none, state = _forward(
         logits, states, is_stop, keys, seen, row, column, uniform, last, reached, back, number,
-        width, vocab, n_ids, length, temperature, SIZE, TILE, SHARED, SAMPLE, BOUNDARY, DENSE, STEPS,
-        NEXT,
+        width, vocab, n_ids, length, temperature, SIZE, TILE, SHARED, SAMPLE, BOUNDARY, DENSE,
+        STEPS, NEXT,
     )  # fmt: skip
     tl.store(dead + b, none.to(tl.uint8))
     cut = 1.0 - tl.load(uniform + ACCEPT)
@@ -134,23 +134,14 @@ def _lawless(law, vocab, SIZE: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def walk_kernel(
-    logits, states, is_stop, over, ends, alive, keys, seen, row, column, tokens, count, uniforms,
-    messages, laws, sums,
-    number, width, vocab, n_ids, length, capacity, temperature,
-    SIZE: tl.constexpr, TILE: tl.constexpr, SHARED: tl.constexpr, BOUNDARY: tl.constexpr,
-    STOPS: tl.constexpr, DENSE: tl.constexpr, STEPS: tl.constexpr, DRAFT: tl.constexpr,
-    LINES: tl.constexpr, LINE: tl.constexpr, ALL: tl.constexpr,
+def _messages(
+    logits, states, is_stop, keys, seen, row, column, messages, number, width, vocab, n_ids,
+    length, temperature,
+    SIZE: tl.constexpr, TILE: tl.constexpr, SHARED: tl.constexpr, DENSE: tl.constexpr,
+    STEPS: tl.constexpr,
 ):  # fmt: skip
-    """Draft a drawn path from its beginning: each token by its law given those before it.
-
-    messages: [batch, number, SIZE] of scratch memory, the log mass of all ways on from a state to
-    the end. `laws` has zeros so far.
-    """
-    b, j = tl.program_id(0), tl.arange(0, SIZE)
-    logits += b.to(tl.int64) * number * vocab
-    states += b * SIZE * (1 if SHARED else number)
-    messages += b * number * SIZE
+    """Write the log mass of all ways on from each state to the end, the last position first."""
+    j = tl.arange(0, SIZE)
     tl.store(messages + (number - 1) * SIZE + j, tl.zeros([SIZE], tl.float32))
     for behind in range(1, number):
         t = number - 1 - behind
@@ -168,6 +159,31 @@ def walk_kernel(
             )  # fmt: skip
             tl.store(messages + t * SIZE + i, log_sum(steps + on[None, :], 1))
     tl.debug_barrier()
+
+
+@triton.jit
+@no_type_check
+def walk_kernel(
+    logits, states, is_stop, over, ends, alive, keys, seen, row, column, tokens, count, uniforms,
+    messages, laws, sums,
+    number, width, vocab, n_ids, length, capacity, temperature,
+    SIZE: tl.constexpr, TILE: tl.constexpr, SHARED: tl.constexpr, BOUNDARY: tl.constexpr,
+    STOPS: tl.constexpr, DENSE: tl.constexpr, STEPS: tl.constexpr, DRAFT: tl.constexpr,
+    LINES: tl.constexpr, LINE: tl.constexpr, ALL: tl.constexpr,
+):  # fmt: skip
+    """Draft a drawn path from its beginning: each token by its law given those before it.
+
+    messages: [batch, number, SIZE] of scratch memory, the log mass of all ways on from a state to
+    the end. `laws` has zeros so far.
+    """
+    b, j = tl.program_id(0), tl.arange(0, SIZE)
+    logits += b.to(tl.int64) * number * vocab
+    states += b * SIZE * (1 if SHARED else number)
+    messages += b * number * SIZE
+    _messages(
+        logits, states, is_stop, keys, seen, row, column, messages, number, width, vocab, n_ids,
+        length, temperature, SIZE, TILE, SHARED, DENSE, STEPS,
+    )  # fmt: skip
     now = tl.load(count + b)
     last = code_before(tokens, count, count, b, capacity, vocab, False)
     gone, before = tl.full([], 0.0, tl.float32), tl.zeros([], tl.int64)
