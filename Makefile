@@ -18,7 +18,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Tests in one process a core, four at most: each holds its own models.
 PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
 # tests/shapes.py holds calls against the shapes in signatures.
-CHECK_SHAPES := --jaxtyping-packages=speculative_tts,shapes.checked
+CHECK_SHAPES := --jaxtyping-packages=speculative_tts,speculative_tts_makers,shapes.checked
 # Utterances of each run, and those of them that are timed, unless LIMIT says how many: all three papers then take 15 minutes on
 # two cores. LIMIT=null takes all 240.
 GIVEN = $(if $(LIMIT),limit=$(LIMIT))
@@ -52,7 +52,7 @@ DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small sma
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
-.PHONY: help venv reproduce sentences preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
+.PHONY: help venv reproduce sentences preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -193,6 +193,18 @@ speeds: $(STAMP) ## Speedups over five processes of the papers' systems and of t
 	$(call clock,experiment=mtp/uncached_heads_valle heads.n=8 limit=12 timing=12)
 	$(BIN)/sst-eval runs=$(OUT)/speeds metrics=[]
 	$(BIN)/sst-report paper=speeds runs=$(OUT)/speeds out=$(RESULTS)
+
+# $(call timed,folder,utterances,experiments and overrides): all of a table's or figure's settings, five processes each
+timed = $(BIN)/sst-decode out=$(OUT)/clocks/$(1) cache=$(OUT)/clocks/.caches seed=0 processes=5 limit=$(2) timing=$(2) experiment=$(3)
+
+clocks: $(STAMP) ## Time every setting of the papers' tables and of the frontier in five processes, and put that into RESULTS, whose words stay: 75 minutes on a quiet core
+	$(call timed,ssd,20,$(call joined,$(SSD_RUNS) frontier frontier_ratio frontier_block frontier_frequent frontier_small frontier_heads))
+	$(call timed,ssd,20,ssd/table3$(comma)ssd/groups drafter=recurrent)
+	$(call timed,pcg,20,$(call joined,$(PCG_RUNS)))
+	$(call timed,mtp,12,$(call joined,$(MTP_RUNS)))
+	for one in ssd pcg mtp; do $(BIN)/sst-eval runs=$(OUT)/clocks/$$one metrics=[]; done
+	$(BIN)/python scripts/retime.py $(OUT)/clocks $(RESULTS)
+	$(BIN)/python scripts/draw_page.py $(RESULTS)
 
 samplers: $(STAMP) ## Words of the papers' systems by another sampler: SSD's by CosyVoice 2's own, PCG's by the target's; 50 minutes
 	$(BIN)/sst-decode experiment=ssd/table1,ssd/table3,ssd/groups sampling=cosyvoice_ras seed=0,1,2 timing=0 out=$(OUT)/samplers/ssd workers=$(WORKERS) $(SHARED) $(GIVEN)

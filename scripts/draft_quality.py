@@ -17,14 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from speculative_tts.evaluation.compare import compare
-from speculative_tts.evaluation.statistics import DRAWS
+from speculative_tts.evaluation.statistics import DRAWS, Measure
 from speculative_tts.evaluation.summary import read_scores
 from speculative_tts.files import write_atomic
 from speculative_tts.reporting.experiments import method
 from speculative_tts.reporting.figures import draw
 from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series, figure_csv
 from speculative_tts.reporting.origin import origin
-from speculative_tts.reporting.results import Measure
 from speculative_tts.reporting.runs import Run, find_runs
 from speculative_tts.reporting.tables import (
     Block,

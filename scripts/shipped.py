@@ -6,25 +6,28 @@ The page and the plots of a folder of results can so be drawn again without the 
 import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from speculative_tts.evaluation.statistics import Measure
 from speculative_tts.reporting.captions import judge_name
 from speculative_tts.reporting.definitions import Axes, FigureDefinition, Report
 from speculative_tts.reporting.examples import Heard
 from speculative_tts.reporting.fill_claims import NAME
 from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series
-from speculative_tts.reporting.page import Section, assembled
+from speculative_tts.reporting.page import Section, assembled, table_data
 from speculative_tts.reporting.quantities import quantity
-from speculative_tts.reporting.results import Measure, Result, measured
+from speculative_tts.reporting.results import Result, measured
 from speculative_tts.reporting.runs import Run
-from speculative_tts.reporting.tables import MINUS
+from speculative_tts.reporting.tables import MINUS, Block, Cell, Heading, Line, Table
 from speculative_tts.typed import read_json
 
 AGAIN = "make the report again"
 FIGURE = re.compile(r"(?P<value>\S+) (?P<around>(?:\[|± |\(n = |p [=<]).*)")
 SUB = re.compile(r"(?P<group>.+?), (?P<sub>points .*|p, .*|paper.*|goal.*|\[.*|[^,]*)")
+PAPER = "paper"
+THEIRS = f"{PAPER}_"  # name of a heading over what a paper prints
 LISTS = {"Missing:": "missing", "Made by:": "origin"}
 
 
@@ -74,53 +77,79 @@ def _cells(line: str) -> list[str]:
     return [unescaped(cell.strip()) for cell in re.split(r"(?<!\\)\|", line.strip())[1:-1]]
 
 
-def table(folder: Path, report: Report, name: str) -> dict[str, Any]:
-    """Return a table as the page shows it (`page.Section`)."""
+@dataclass(frozen=True)
+class Shown(Cell):
+    """A cell of a written table: `text` is all that it says, `theirs` what a paper prints."""
+
+    theirs: bool = False
+
+    @property
+    def value(self) -> str:
+        """The figure alone."""
+        return self._parts()[0]
+
+    @property
+    def around(self) -> str:
+        """What stands after the figure."""
+        return self._parts()[1]
+
+    def _parts(self) -> tuple[str, str]:
+        text = self.text or ""
+        parts = None if self.theirs else FIGURE.fullmatch(text)
+        return (parts.group("value"), parts.group("around")) if parts else (text, "")
+
+
+def read_table(folder: Path, report: Report, name: str) -> Table:
+    """Read a written table; its lines have the keys of its CSV."""
     page = read_page(folder / f"{name}.md")
     definitions = {one.name: one for one in report.tables}
     rows = definitions[name].rows.values() if name in definitions else ()
     ruled = {row.label for row in rows if row.rule_above}
-    called = definitions[name].paper.called if name in definitions else "paper"
+    called = definitions[name].paper.called if name in definitions else PAPER
+    keys = {row["system"]: row["key"] for row in read_csv(folder / f"{name}.csv")}
     blocks = []
     for title, (heading, *lines) in page.blocks:
         headings = [_heading(text, called) for text in heading[1:]]
-        theirs = [one["name"] == "paper_" for one in headings]
-        blocks.append(
-            {
-                "title": title,
-                "headings": headings,
-                "lines": [
-                    {
-                        "label": label,
-                        "rule": bool(number) and label in ruled,
-                        "cells": list(map(_cell, cells, theirs)),
-                    }
-                    for number, (label, *cells) in enumerate(lines)
-                ],
-            }
-        )
-    return _around(page, name) | {"blocks": blocks}
+        theirs = [one.name == THEIRS for one in headings]
+        filled = [
+            Line(
+                keys[label],
+                label,
+                list(map(_cell, cells, theirs)),
+                rule_above=bool(number) and label in ruled,
+            )
+            for number, (label, *cells) in enumerate(lines)
+        ]
+        blocks.append(Block(title, headings, filled, heading[0]))
+    return Table(**around(page, name), blocks=blocks)
 
 
-def _around(page: Page, name: str) -> dict[str, Any]:
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """Read the rows of a written CSV file."""
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def around(page: Page, name: str) -> dict[str, Any]:
+    """Return what is printed around a written table or figure, as fields of `tables.Printed`."""
     names = ("title", "caption", "notes", "origin", "missing", "warning")
     return {"name": name} | {one: getattr(page, one) for one in names}
 
 
-def _heading(text: str, called: str) -> dict[str, str]:
+def _heading(text: str, called: str) -> Heading:
     parts = SUB.fullmatch(text)
     group, sub = parts.group("group", "sub") if parts else (text, "")
-    return {"group": group, "sub": sub, "name": "paper_" if sub.startswith(called) else text}
+    return Heading(group, sub, THEIRS if sub.startswith(called) else text)
 
 
-def _cell(text: str, theirs: bool) -> list[Any]:
-    """Split a cell into the figure, what stands around it, and the number that sorts."""
-    parts = None if theirs else FIGURE.fullmatch(text)
-    value, around = parts.group("value", "around") if parts else (text, "")
+def _cell(text: str, theirs: bool) -> Cell:
+    """Return a cell with the number that sorts, if it has one."""
+    shown = Shown(text=text, theirs=theirs)
     try:
-        return [value, around, None if theirs else float(value.replace(MINUS, "-"))]
+        number = None if theirs else float(shown.value.replace(MINUS, "-"))
     except ValueError:
-        return [value, around, None]
+        number = None
+    return replace(shown, measure=Measure(number))
 
 
 def figure(folder: Path, definition: FigureDefinition) -> Figure:
@@ -128,15 +157,14 @@ def figure(folder: Path, definition: FigureDefinition) -> Figure:
     page = read_page(folder / f"{definition.name}.md")
     runs = read_json(folder / "runs.json", AGAIN)
     results = [_result(folder / name, run) for name, run in runs.items()]
-    with (folder / f"{definition.name}.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_csv(folder / f"{definition.name}.csv")
     plots = [_plot(axes, results, rows) for axes in definition.axes]
-    return Figure(**_around(page, definition.name), plots=plots, columns=definition.columns)
+    return Figure(**around(page, definition.name), plots=plots, columns=definition.columns)
 
 
 def _result(folder: Path, row: Mapping[str, Any]) -> Result:
     run = Run(folder, row["config"], row["summary"], row["provenance"])
-    return Result((run,), run.summary["metrics"], run.summary.get("per_position", {}))
+    return Result((run,))
 
 
 def _plot(axes: Axes, results: Sequence[Result], rows: Sequence[Mapping[str, str]]) -> Plot:
@@ -178,7 +206,9 @@ def shipped_section(report: Report, folder: Path, heard: Mapping[str, Any]) -> S
     tables = [*claims, *(one.name for one in report.tables)]
     tables += [one.name for one in report.speakers]
     parts = {
-        "tables": [table(folder, report, name) for name in tables if name in written],
+        "tables": [
+            table_data(read_table(folder, report, name)) for name in tables if name in written
+        ],
         "figures": [asdict(figure(folder, one)) for one in report.figures if one.name in written],
     }
     audio = {one.name: heard[one.name] for one in fields(Heard)}

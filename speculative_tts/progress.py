@@ -2,13 +2,17 @@
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from tqdm import tqdm
 
 EVERY = 30  # seconds
 LINE = "{desc}: {n_fmt}/{total_fmt} in {elapsed}, {remaining} to go{postfix}"
+
+Progress = Callable[[int], object]  # called with the amount of work done since the last call
+Stage = Callable[[str, int], AbstractContextManager[Progress]]  # of a name and all its work
 
 
 class _Lines:
@@ -32,3 +36,16 @@ def progress(iterable: Iterable[Any] | None = None, desc: str | None = None, **o
     if not watched():
         options |= {"file": _Lines(), "mininterval": EVERY, "delay": EVERY, "bar_format": LINE}
     return tqdm(iterable, desc, **options)
+
+
+@contextmanager
+def bar(name: str, work: int) -> Iterator[Progress]:
+    """Show a bar of one stage of long work."""
+    with progress(total=work, desc=name, unit_scale=True) as shown:
+        yield shown.update
+
+
+@contextmanager
+def silent(_name: str, _work: int) -> Iterator[Progress]:
+    """Show nothing, in the place of `bar`."""
+    yield lambda _: None

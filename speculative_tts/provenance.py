@@ -24,6 +24,7 @@ from speculative_tts.schema.common import CheckpointConfig, TransitionsConfig
 from speculative_tts.typed import json_text
 
 ROOT = Path(__file__).parent
+BESIDE = ("../configs", "../speculative_tts_makers")  # what else of the repository makes results
 LIBRARIES = (
     "accelerate",
     "faiss-cpu",
@@ -132,7 +133,7 @@ def code_version() -> dict[str, Any]:
     # Ask whether the repository tracks this file: an installed package may lie inside another one.
     if _git("ls-files", "--error-unmatch", Path(__file__).name) is not None:
         code["commit"] = (_git("rev-parse", "HEAD") or "").strip()
-        code["dirty"] = bool(_git("status", "--porcelain", "--", ".", "../configs"))
+        code["dirty"] = bool(_git("status", "--porcelain", "--", ".", *BESIDE))
     return code
 
 

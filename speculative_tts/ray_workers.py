@@ -24,7 +24,6 @@ logger = logging.getLogger(__name__)
 
 STORE = 80 << 20  # bytes of a local cluster's object store: about the least that Ray takes
 SOCKETS = 40  # characters of a folder in which the names of Ray's sockets are not too long
-LOOK = 1.0  # seconds after which it is looked again at what runs where
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # a piece without num_gpus sees no GPU
@@ -40,13 +39,12 @@ class Share:
 
 
 class RayWorkers(Workers):
-    """Tasks of a cluster that this process has joined; `on_places` gets what runs where."""
+    """Tasks of a cluster that this process has joined."""
 
     def __init__(self, config: ClusterConfig, threads: int) -> None:
         self.share = Share(config.num_cpus or threads, config.num_gpus)
         self._retries, self._alone = config.retries, config.address is None
         self._known = set[Share]()
-        self.on_places: Callable[[list[tuple[Any, str]]], None] = lambda _: None
 
     def each(
         self,
@@ -57,20 +55,17 @@ class RayWorkers(Workers):
         """See `Workers`; `share` returns a piece's share, if not all get the same."""
         import ray
 
-        left, waiting = enumerate(pieces), dict[Any, tuple[str, Piece]]()
+        left, waiting = iter(pieces), dict[Any, Piece]()
         ahead = AHEAD * int(sum(node.cpus for node in nodes()))
-        job = ray.get_runtime_context().get_job_id()
         try:
             while True:
-                for number, piece in islice(left, ahead - len(waiting)):
-                    name = f"sst-{job}-{number}"
+                for piece in islice(left, ahead - len(waiting)):
                     task = self._task(share(piece) if share else self.share)
-                    waiting[task.remote(work, piece, str(Path.cwd()), name)] = name, piece
+                    waiting[task.remote(work, piece, str(Path.cwd()))] = piece
                 if not waiting:
                     return
-                for done in ray.wait([*waiting], num_returns=1, timeout=LOOK)[0]:
-                    yield waiting.pop(done)[1], self._result(done)
-                self.on_places(_places(waiting.values()))
+                (done,), _ = ray.wait([*waiting], num_returns=1)
+                yield waiting.pop(done), self._result(done)
         finally:
             for task in waiting:
                 ray.cancel(task, force=True)
@@ -182,21 +177,7 @@ def _folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _places(waiting: Iterable[tuple[str, Piece]]) -> list[tuple[Piece, str]]:
-    """Return the pieces that have begun, with their places."""
-    from ray.experimental.internal_kv import _internal_kv_get
-
-    found = [(piece, _internal_kv_get(name)) for name, piece in waiting]
-    return [(piece, where.decode()) for piece, where in found if where]
-
-
-def _piece(work: Callable[[Piece], Result], piece: Piece, folder: str, name: str) -> Result:
-    """Run one piece on a worker, and record its place."""
-    import ray
-    from ray.experimental.internal_kv import _internal_kv_put
-
-    gpus = "".join(f" GPU {gpu}" for gpu in ray.get_gpu_ids())
-    node = ray.get_runtime_context().get_node_id()[:4]
-    _internal_kv_put(name, f"{os.uname().nodename}/{node}{gpus}", overwrite=True)
+def _piece(work: Callable[[Piece], Result], piece: Piece, folder: str) -> Result:
+    """Run one piece on a worker, in the folder of the command."""
     os.chdir(folder)
     return work(piece)

@@ -100,6 +100,9 @@ class Clock:
     memory: float | None = None
 
 
+SECONDS = ("lm_seconds", "prefill_seconds", "baseline_seconds", "baseline_prefill_seconds")
+
+
 @dataclass(frozen=True)
 class Counts:
     """Raw counts of decoding an utterance; ratios are computed when scores are aggregated."""

@@ -85,7 +85,7 @@ def speculation(rule_name: str, sampler: str, drafter: str) -> Speculation:
 
 def rounds(made: Speculation, given: list[Request]) -> Rounds:
     """After the first token."""
-    loop = made.loop(Size.of(given, LOOKAHEAD))
+    loop = made.looping().make(Size.of(given, LOOKAHEAD))
     loop.load(given)
     return loop
 

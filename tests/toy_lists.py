@@ -10,7 +10,7 @@ from stubs import Markov
 from torch import Tensor
 
 from speculative_tts.codecs.registry import Codec
-from speculative_tts.decoding.engine import Engine, Methods
+from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.decoding.sampling.settings import completed
 from speculative_tts.models.prompt import Prompt
@@ -21,7 +21,6 @@ from speculative_tts.schema.decode import DecodeConfig, Repetition, SamplingConf
 
 N_CODES, STOP, RATE = 6, 6, 4000
 SAMPLER = Sampler(temperature=0.9)
-METHODS = ("draft", "speculation", "multi")
 
 
 def settings(**changes: Any) -> SamplingConfig:
@@ -115,8 +114,7 @@ def engine(codec: Codec | None = None, **parts: Any) -> Engine:
     """Target and draft are near chains."""
     target = ToyLM.random(N_CODES + 1, 0)
     given = {"draft": target.near(1, 0.5)} | parts
-    methods = Methods(**{name: given.pop(name) for name in [*given] if name in METHODS})
-    return Engine(target, codec or ToyCodec(), settings(), methods, **given)  # type: ignore[arg-type]
+    return Engine(target, codec or ToyCodec(), settings(), **given)  # type: ignore[arg-type]
 
 
 def items(folder: Path, count: int = 6) -> list[ListItem]:

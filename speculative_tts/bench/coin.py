@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from speculative_tts.decoding.batch import Request, Size
+from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.loops.graphs import LoopSpec
 from speculative_tts.decoding.loops.observer import Observer
 from speculative_tts.decoding.loops.speculation import Rounds, Speculation
@@ -25,12 +25,9 @@ class TossedSpeculation(Speculation):
 
     def looping(self, observer: Observer | None = None) -> LoopSpec[Rounds]:
         """See `Speculation`; a loop that is kept is of its rate."""
-        spec = super().looping(observer)
-        return replace(spec, key=(spec.key, self.rate))
-
-    def loop(self, size: Size, observer: Observer | None = None) -> Rounds:
-        """See `Speculation`."""
-        return TossedRounds(self, size, observer or Observer())
+        spec, watch = super().looping(observer), observer or Observer()
+        key = (spec.key, self.rate)
+        return replace(spec, make=lambda size: TossedRounds(self, size, watch), key=key)
 
 
 class TossedRounds(Rounds):

@@ -109,8 +109,7 @@ def _blocks(config: BenchConfig, base: Engine, kept: ModelCache) -> dict[str, De
 def _at(engine: Engine, lookahead: int) -> Decode:
     assert engine.speculation is not None
     speculation = dataclasses.replace(engine.speculation, lookahead=lookahead)
-    methods = dataclasses.replace(engine.methods, speculation=speculation)
-    return _of(dataclasses.replace(engine, methods=methods), System.speculative)
+    return _of(dataclasses.replace(engine, speculation=speculation), System.speculative)
 
 
 def _of(engine: Engine, system: System) -> Decode:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from speculative_tts.caches.progress import Stage, silent
+from speculative_tts.progress import Stage, silent
 
 ROWS, COLUMNS = 2048, 8192  # a block of cosines: 64 MiB in float32
 SAMPLE = 1024  # tokens whose cosines to all others give a first bound of theta

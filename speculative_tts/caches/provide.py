@@ -13,11 +13,11 @@ from torch import Tensor
 
 from speculative_tts.caches import groups, store, vectors
 from speculative_tts.caches.likeness import likeness
-from speculative_tts.caches.progress import bar
 from speculative_tts.codecs.registry import Codec, load_codec
 from speculative_tts.models.families.registry import code_embedding, load_layout
 from speculative_tts.models.slots import slots_of
 from speculative_tts.models.speech_lm import Layout
+from speculative_tts.progress import bar
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema.common import (
     CheckpointConfig,

@@ -17,9 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from speculative_tts.caches.progress import Stage, silent
 from speculative_tts.caches.store import array_hash
 from speculative_tts.codecs.registry import Codec
+from speculative_tts.progress import Stage, silent
 
 MEL_DEFINITION = "log-mel 80, 25/10 ms, between 3 tokens of silence, mean of frames, centred: 1"
 BANDS, AROUND, CHUNK = 80, 3, 256

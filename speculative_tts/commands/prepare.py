@@ -30,7 +30,7 @@ def run(config: PrepareConfig) -> int:
 
 
 def _tiny(config: PrepareConfig, out: Path) -> int:
-    from speculative_tts.corpora import tiny
+    from speculative_tts_makers.corpora import tiny
 
     tiny.prepare_tiny(tiny.TinyCorpusRecipe(**vars(config)), out)
     return 0
@@ -38,7 +38,7 @@ def _tiny(config: PrepareConfig, out: Path) -> int:
 
 def _sentences(config: PrepareConfig, out: Path) -> int:
     """Make features, codec, codes and lists of sentences that are spoken."""
-    from speculative_tts.corpora.sentence_codes import prepare_sentences
+    from speculative_tts_makers.corpora.sentence_codes import prepare_sentences
 
     prepare_sentences(config, out)
     return 0
@@ -109,8 +109,8 @@ def _list(config: PrepareConfig, out: Path) -> int:
 def _voices(config: PrepareConfig, out: Path) -> int:
     """Make the list on which voices are compared."""
     from speculative_tts.assets import resolve
-    from speculative_tts.corpora.voices import write_voices
     from speculative_tts.records import read_list
+    from speculative_tts_makers.corpora.voices import write_voices
 
     path = out / "list.jsonl"
     print(f"{path}: {write_voices(read_list(resolve(SHIPPED_LIST)), config, path)} rows")
@@ -119,7 +119,7 @@ def _voices(config: PrepareConfig, out: Path) -> int:
 
 def _unseen(config: PrepareConfig, out: Path) -> int:
     """Make a list that no training has seen."""
-    from speculative_tts.corpora.unseen import write_unseen
+    from speculative_tts_makers.corpora.unseen import write_unseen
 
     print(f"{write_unseen(config, out)}: new strings and prompts")
     return 0
@@ -129,8 +129,8 @@ def _features(config: PrepareConfig, out: Path) -> int:
     """Make a list whose recordings have codes already."""
     from speculative_tts.codecs.registry import load_codec
     from speculative_tts.codecs.tiny import WorldCodec
-    from speculative_tts.corpora.given import write_given
     from speculative_tts.records import read_list
+    from speculative_tts_makers.corpora.given import write_given
 
     codec = load_codec(config.codec.name, Path(config.codec.path))
     if not isinstance(codec, WorldCodec):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from speculative_tts.commands.composing import Composed, SweepPoint
 from speculative_tts.files import patient
-from speculative_tts.progress import progress, watched
+from speculative_tts.progress import progress
 from speculative_tts.ray_workers import Share, nodes, ray_workers
 from speculative_tts.schema.limits import check
 
@@ -33,7 +33,6 @@ def run_points(work: Work, composed: Composed) -> Iterator[tuple[SweepPoint, int
     cluster: Any = OmegaConf.to_object(composed.hydra.launcher)
     check(cluster, "hydra.launcher.")
     points = composed.points
-    shared = set(points[0].overrides).intersection(*(one.overrides for one in points))
     logged = partial(_run_logged, work, Path(composed.hydra.sweep.dir))
     with (
         ray_workers(cluster, threads=1) as workers,
@@ -43,12 +42,6 @@ def run_points(work: Work, composed: Composed) -> Iterator[tuple[SweepPoint, int
         def share(point: SweepPoint) -> Share:
             return share_of(point.config, workers.share, max(node.cpus for node in nodes()))
 
-        def show(places: list[tuple[SweepPoint, str]]) -> None:
-            own = ((where, [x for x in one.overrides if x not in shared]) for one, where in places)
-            text = "; ".join(f"{where}: {' '.join(overrides)}" for where, overrides in own)
-            bar.set_postfix_str(text, refresh=watched())
-
-        workers.on_places = show
         for point, (code, why, said) in workers.each(logged, points, share):
             bar.write(said.rstrip("\n"), file=sys.stderr if code else sys.stdout)
             bar.update()

@@ -7,19 +7,14 @@ sentences.seconds=110: two minutes of a GPU). A run that was cut off continues a
 its last checkpoint.
 """
 
-import dataclasses
 import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from speculative_tts.commands import app
 from speculative_tts.commands.train import Train, train
 from speculative_tts.schema.train import Architecture, TrainTargetConfig
-
-if TYPE_CHECKING:
-    from speculative_tts.training.valle import TrainValleConfig
 
 
 def run(config: TrainTargetConfig) -> int:
@@ -33,46 +28,22 @@ def run(config: TrainTargetConfig) -> int:
 
 
 def _target(config: TrainTargetConfig) -> Train:
-    from speculative_tts.training.target import TargetRecipe, train_target
+    from speculative_tts_makers.training.target import TargetRecipe, train_target
 
     return partial(train_target, TargetRecipe(**vars(config)))
 
 
 def _valle(config: TrainTargetConfig) -> Train:
-    from speculative_tts.training.valle import train_valle
+    from speculative_tts_makers.training.valle import TrainValleConfig, train_valle
 
-    return partial(train_valle, valle_settings(config), Path(config.prepared), Path(config.out))
+    own = TrainValleConfig.of(config)
+    return partial(train_valle, own, Path(config.prepared), Path(config.out))
 
 
 def _sentences(config: TrainTargetConfig) -> Train:
-    from speculative_tts.training.sentences import SentenceRecipe, train_sentences
+    from speculative_tts_makers.training.sentences import SentenceRecipe, train_sentences
 
     return partial(train_sentences, SentenceRecipe.of(config))
-
-
-def valle_settings(config: TrainTargetConfig) -> "TrainValleConfig":
-    """Return the settings of a VALL-E run; ValueError for one of the other architecture only."""
-    if config.compile or config.acoustic_pull:
-        raise ValueError(
-            "compile and acoustic_pull are not there for architecture=valle; leave them out"
-        )
-    from speculative_tts.training.valle import StageConfig, TrainValleConfig
-
-    own = dataclasses.asdict(config.valle)
-    nar = {"steps": own.pop("nar_steps"), "decay_steps": own.pop("nar_decay_steps")}
-    shared = {
-        name: getattr(config, name)
-        for name in ("warmup_steps", "matrix_lr", "other_lr", "save_every", "watch_every")
-    }
-    return TrainValleConfig(
-        **own,
-        ar=StageConfig(steps=config.steps, decay_steps=config.decay_steps, **shared),
-        nar=StageConfig(**nar, **shared),
-        probe_weight=config.probe_weight,
-        seed=config.seed,
-        init=None if config.init is None else Path(config.init),
-        first_shard=config.first_shard,
-    )
 
 
 MAKE: dict[Architecture, Callable[[TrainTargetConfig], Train]] = {

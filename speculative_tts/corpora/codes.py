@@ -11,11 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from speculative_tts.codecs.tiny import TinyCodec
-from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
-from speculative_tts.corpora.features import SpokenTake, read_feature_shard
 from speculative_tts.files import writing
-from speculative_tts.progress import progress
 
 
 def codes_schema(code: pa.DataType, *, layered: bool) -> pa.Schema:
@@ -26,36 +22,10 @@ def codes_schema(code: pa.DataType, *, layered: bool) -> pa.Schema:
     return pa.schema(names | codes | {"seconds": pa.float32()} | layers)
 
 
-CODES_SCHEMA = codes_schema(pa.int16(), layered=False)
-RESIDUAL_SCHEMA = codes_schema(pa.int16(), layered=True)
-AnyTinyCodec = TinyCodec | ResidualTinyCodec
-
-
-def write_codes(shards: list[Path], codec: AnyTinyCodec, folder: Path, schema: pa.Schema) -> None:
-    """Encode each feature shard into a Parquet shard of the same number, unless it exists."""
-    for shard in progress(shards, desc=f"encoding into {folder.name}"):
-        path = folder / f"train-{shard.stem.removeprefix('shard-')}.parquet"
-        if not path.exists():
-            rows = [take_row(item, codec) for item in read_feature_shard(shard)]
-            write_shard(rows, schema, path)
-
-
 def write_shard(rows: list[dict[str, object]], schema: pa.Schema, path: Path) -> None:
     """Write one Parquet file atomically; columns that the schema lacks are left out."""
     with writing(path) as file:
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), file)
-
-
-def take_row(item: SpokenTake, codec: AnyTinyCodec) -> dict[str, object]:
-    """Return the row of a training take."""
-    codes = codec.encode_features(item.features.astype(np.float64))
-    return {
-        "id": f"{item.id}-{item.speaker}",
-        "speaker": item.speaker,
-        "split": "train",
-        "text": " ".join(item.words),
-        **code_columns(codes, item.start, item.word_ends, codec.token_rate),
-    }
 
 
 def code_columns(

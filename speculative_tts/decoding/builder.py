@@ -24,7 +24,7 @@ from speculative_tts.caches.vectors import nearest
 from speculative_tts.codecs.registry import Codec, load_codec
 from speculative_tts.decoding.blocks.build import MultiToken, Target, build_multi_token
 from speculative_tts.decoding.drafters.drafter import CacheReader, Drafter
-from speculative_tts.decoding.engine import Engine, Methods
+from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, cuda_graph
 from speculative_tts.decoding.loops.native_steps import SAMPLERS
 from speculative_tts.decoding.loops.paying import Paying
@@ -215,22 +215,22 @@ class Builder:
             return f"sampler {type(self.sampler).__name__}"
         return None if native_rule(rule) else f"rule {self.config.rule.name}"
 
-    def methods(self, system: System) -> Methods:
-        """Return what a system needs beside the target alone."""
+    def beside(self, system: System) -> dict[str, Any]:
+        """Return what a system needs beside the target alone, as fields of `Engine`."""
         if system in BY_HEADS:
-            return Methods(multi=self.multi)
+            return {"multi": self.multi}
         if system is System.draft:
-            return Methods(self.draft)
+            return {"draft": self.draft}
         if system is not System.speculative:
-            return Methods()
+            return {}
         speculation = self.speculation()
         drafts = "draft" in self.config.drafter.reads
         pays = self.config.runtime.speculate is Speculate.paying
-        return Methods(
-            self.draft if drafts else None,
-            speculation,
-            paying=Paying(self.graphs) if pays else None,
-        )
+        return {
+            "draft": self.draft if drafts else None,
+            "speculation": speculation,
+            "paying": Paying(self.graphs) if pays else None,
+        }
 
     def _loaded(self, checkpoint: CheckpointConfig) -> SpeechLM:
         options: dict[str, Any] = {
@@ -299,7 +299,6 @@ def build_engine(
     """
     parts = Builder(config, kept)
     codec = parts.codec
-    methods = parts.methods(system)
-    return Engine(
-        parts.target, codec, parts.sampling, methods, parts.refiner, parts.facts, parts.graphs
-    )
+    beside = parts.beside(system)
+    made = (parts.target, codec, parts.sampling, parts.refiner, parts.facts, parts.graphs)
+    return Engine(*made, **beside)

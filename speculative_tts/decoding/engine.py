@@ -66,26 +66,19 @@ class Spoken:
 
 
 @dataclass(frozen=True)
-class Methods:
-    """Ways to decode beside the target alone; None where an engine was not built for one."""
-
-    draft: SpeechLM | None = None  # alone, or as the drafter
-    speculation: Speculation | None = None
-    multi: MultiToken | None = None
-    paying: Paying | None = None  # chooses where speculation may be left out
-
-
-@dataclass(frozen=True)
 class Engine:
-    """A target, its codec, and what else the systems to decode with need."""
+    """A target, its codec, and what else the systems that it was built for decode with."""
 
     target: SpeechLM
     codec: Codec
     sampling: SamplingConfig  # complete: no number is None
-    methods: Methods = Methods()
     refiner: Refiner | None = None  # of a codec with several layers
     facts: Mapping[str, Any] = field(default_factory=dict)  # caches and heads it was made of
     graphs: Graphs = EAGER
+    draft: SpeechLM | None = None  # alone, or as the drafter
+    speculation: Speculation | None = None
+    multi: MultiToken | None = None
+    paying: Paying | None = None  # chooses where speculation may be left out
 
     @cached_property
     def sampler(self) -> Sampler:
@@ -99,16 +92,6 @@ class Engine:
         assert least is not None
         assert most is not None
         return least, most
-
-    @property
-    def draft(self) -> SpeechLM | None:
-        """The draft, alone or as the drafter."""
-        return self.methods.draft
-
-    @property
-    def speculation(self) -> Speculation | None:
-        """The drafter, the rule and the target that verifies."""
-        return self.methods.speculation
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
@@ -184,9 +167,8 @@ class Engine:
             assert self.speculation is not None, "built for another system"
             return self.speculation.looping(observer)
         if system in BY_HEADS:
-            multi = self.methods.multi
-            assert multi is not None, "built for another system"
-            return by_blocks(self.target, multi.heads, multi.choose, self.stop_ids)
+            assert self.multi is not None, "built for another system"
+            return by_blocks(self.target, self.multi.heads, self.multi.choose, self.stop_ids)
         model = self.draft if system is System.draft else self.target
         assert model is not None, "built for another system"
         return alone(model, self.stop_ids, self.sampler)
@@ -201,9 +183,8 @@ class Engine:
         if system is System.uncached:
             return uncached(self.target, self.stop_ids, self.sampler, requests)
         if system is System.uncached_heads:
-            multi = self.methods.multi
-            assert multi is not None, "built for another system"
-            given = (multi.heads, multi.choose, self.stop_ids)
+            assert self.multi is not None, "built for another system"
+            given = (self.multi.heads, self.multi.choose, self.stop_ids)
             return uncached_blocks(self.target, *given, requests)
         if system is System.multi_token:  # its first block comes of the prompt, not one token
             return self.graphs.decode(self._looping(system), requests)
@@ -212,11 +193,11 @@ class Engine:
 
     def _paying(self, looping: LoopSpec[Any], requests: list[Request]) -> LoopSpec[Any]:
         """Return the target's loop instead where it is faster and the settings leave the choice."""
-        if self.methods.paying is None or not requests or looping.key is None:
+        if self.paying is None or not requests or looping.key is None:
             return looping
         if self.speculation is None or looping.key != self.speculation.looping().key:
             return looping
-        return self.methods.paying.choose(looping, self._looping(System.target), requests)
+        return self.paying.choose(looping, self._looping(System.target), requests)
 
     def instruments(self) -> Instruments:
         """Return fresh clocks and distortion sums for one utterance."""

@@ -6,6 +6,8 @@ the prefill. Where no language model ran (reference, codec, another system's aud
 empty and so are the figures.
 """
 
+from functools import partial
+
 import numpy as np
 
 from speculative_tts.evaluation.metric import Better, Columns, Metric, each, over, total
@@ -99,11 +101,16 @@ DISTORTION = (
     "next-token distribution to the emitted one, mean over verified positions."
 )
 
+_rtf = partial(Metric, digits=3, better=LOWER, timed=True)
+_part = partial(_rtf, caption=END_TO_END)
+_faster = partial(Metric, better=HIGHER, timed=True)
+_percent = partial(Metric, digits=0, scale=100.0)
+_stream = partial(Metric, better=LOWER, caption=STREAM, timed=True)
+
 METRICS: dict[str, Metric] = {  # in the order of captions and lists
-    "stopped_at_max": Metric(
+    "stopped_at_max": _percent(
         "at max length %",
-        1,
-        100.0,
+        digits=1,
         better=LOWER,
         caption="At max length are utterances that were cut off instead of ending.",
         columns=_stopped_at_max,
@@ -116,91 +123,61 @@ METRICS: dict[str, Metric] = {  # in the order of captions and lists
         columns=over("audio_seconds", "reference_seconds"),
         listed=True,
     ),
-    "lm_rtf": Metric(
+    "lm_rtf": _rtf(
         "LM-RTF",
-        3,
-        better=LOWER,
         caption="LM-RTF is language-model seconds over seconds of audio made, prefill included.",
-        timed=True,
         columns=over("lm_seconds", "audio_seconds"),
         listed=True,
     ),
-    "rtf": Metric(
-        "end-to-end RTF", 3, better=LOWER, caption=END_TO_END, timed=True, columns=_end_to_end
-    ),
-    "codec_rtf": Metric(
-        "codec RTF",
-        3,
-        better=LOWER,
-        caption=END_TO_END,
-        timed=True,
-        columns=over("codec_seconds", "audio_seconds"),
-    ),
-    "flow_rtf": Metric(
-        "flow RTF",
-        3,
-        better=LOWER,
-        caption=END_TO_END,
-        timed=True,
-        columns=over("flow_seconds", "audio_seconds"),
-    ),
-    "vocoder_rtf": Metric(
-        "vocoder RTF", 3, better=LOWER, caption=END_TO_END, timed=True, columns=_vocoder
-    ),
+    "rtf": _part("end-to-end RTF", columns=_end_to_end),
+    "codec_rtf": _part("codec RTF", columns=over("codec_seconds", "audio_seconds")),
+    "flow_rtf": _part("flow RTF", columns=over("flow_seconds", "audio_seconds")),
+    "vocoder_rtf": _part("vocoder RTF", columns=_vocoder),
     "time_per_token_ms": Metric(
         "ms per token", better=LOWER, timed=True, columns=over("lm_seconds", "tokens", scale=1000.0)
     ),
-    "tokens_per_second": Metric(
-        "tokens/s", 1, better=HIGHER, timed=True, columns=over("tokens", "lm_seconds")
-    ),
-    "speedup": Metric(
+    "tokens_per_second": _faster("tokens/s", 1, columns=over("tokens", "lm_seconds")),
+    "speedup": _faster(
         "speedup",
-        better=HIGHER,
         caption=(
             "Speedup is tokens per second over those of the target alone decoding the same "
             "utterances autoregressively in the same engine and process."
         ),
-        timed=True,
         columns=_speedup_columns,
         statistic=speedup,
         listed=True,
         compared=True,
     ),
-    "tpot_speedup": Metric(
+    "tpot_speedup": _faster(
         "TPOT speedup",
-        better=HIGHER,
         caption=(
             "TPOT speedup compares time per output token alike, without prefill and first token."
         ),
-        timed=True,
         columns=_decode_columns,
         statistic=speedup,
     ),
-    "prefill_share": Metric(
+    "prefill_share": _percent(
         "prefill %",
-        0,
-        100.0,
         caption="Prefill is the share of language-model seconds until the first token.",
         timed=True,
         columns=over("prefill_seconds", "lm_seconds"),
     ),
-    "speedup_seconds": Metric(
+    "speedup_seconds": _faster(
         "speedup in seconds",
-        better=HIGHER,
         caption="Speedup in seconds compares whole utterances, whatever their lengths.",
-        timed=True,
         columns=over("baseline_seconds", "lm_seconds"),
     ),
-    "swapped": Metric(
+    "swapped": _percent(
         "swapped %",
-        1,
-        100.0,
+        digits=1,
         caption="Swapped tokens are those that another token of their group replaced.",
         columns=over("swapped", "tokens"),
     ),
-    "draft_share": Metric("draft %", 0, 100.0, caption=SHARES, columns=_share("draft_seconds")),
-    "verify_share": Metric("verify %", 0, 100.0, caption=SHARES, columns=_share("verify_seconds")),
-    "accept_share": Metric("accept %", 1, 100.0, caption=SHARES, columns=_share("accept_seconds")),
+    "draft_share": _percent("draft %", caption=SHARES, columns=_share("draft_seconds")),
+    "verify_share": _percent("verify %", caption=SHARES, columns=_share("verify_seconds")),
+    "accept_share": _percent(
+        "accept %", digits=1, caption=SHARES, columns=_share("accept_seconds")
+    ),
     "expected_trials": Metric(  # draws of PCG's thinning after a rejection
         "thinning's draws", columns=_instrumented("expected_trials", "expected_rejections")
     ),
@@ -225,33 +202,14 @@ METRICS: dict[str, Metric] = {  # in the order of captions and lists
     "kl": Metric(
         "KL", 3, unit="nats", better=LOWER, caption=DISTORTION, columns=_instrumented("kl")
     ),
-    "first_audio_ms": Metric(
-        "first audio ms",
-        1,
-        better=LOWER,
-        caption=STREAM,
-        timed=True,
-        columns=each("first_audio_ms"),
-    ),
-    "stream_rtf": Metric(
+    "first_audio_ms": _stream("first audio ms", 1, columns=each("first_audio_ms")),
+    "stream_rtf": _rtf(
         "real-time factor",
-        3,
-        better=LOWER,
         caption="Real-time factor is a stream's seconds over seconds of its audio.",
-        timed=True,
         columns=over("stream_seconds", "stream_audio_seconds"),
     ),
-    "gaps": Metric(
-        "gaps an utterance", better=LOWER, caption=STREAM, timed=True, columns=each("gaps")
-    ),
-    "gap_ms": Metric(
-        "ms of gaps",
-        1,
-        better=LOWER,
-        caption=STREAM,
-        timed=True,
-        columns=each("gap_ms"),
-    ),
+    "gaps": _stream("gaps an utterance", columns=each("gaps")),
+    "gap_ms": _stream("ms of gaps", 1, columns=each("gap_ms")),
 }
 
 

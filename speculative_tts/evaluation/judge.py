@@ -12,7 +12,7 @@ import importlib.metadata
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol
 
 from speculative_tts.evaluation.audio import Wave
 from speculative_tts.files import text_hash
@@ -94,12 +94,16 @@ class Judge(Protocol):
         """
 
 
-@runtime_checkable
-class BatchJudge(Judge, Protocol):
-    """A judge whose model takes several waves at once, with the results of single ones."""
+class BatchJudge:
+    """Base of judges whose model takes several waves at once, with the results of single ones."""
 
     def load_many(self) -> Measures:
         """Load the model as a function of waves; called once per worker instead of `load`."""
+        raise NotImplementedError
+
+    def load(self) -> Measure:
+        """Load the model as a function of a wave."""
+        return single(self.load_many())
 
 
 def load_many(judge: Judge) -> Measures:

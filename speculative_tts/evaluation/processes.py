@@ -16,10 +16,10 @@ import numpy as np
 
 from speculative_tts.evaluation.metric import Metric
 from speculative_tts.evaluation.rows import ScoreRow
-from speculative_tts.evaluation.statistics import LEAST, LEVEL, Array, Difference, Interval
+from speculative_tts.evaluation.statistics import LEAST, LEVEL, Array, Measure
+from speculative_tts.records import SECONDS
 
 ENOUGH = 5  # processes from which a speed is a result
-CLOCKED = ("lm_seconds", "prefill_seconds", "baseline_seconds", "baseline_prefill_seconds")
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def cells(rows: Sequence[ScoreRow], metric: Metric, unit: Callable[[ScoreRow], H
 def _by_process(row: ScoreRow, metric: Metric) -> Iterator[tuple[Hashable, ScoreRow]]:
     """Yield a row with the seconds of each process; one where the metric reads no such seconds."""
     clocks = row["clocks"] or ()
-    without = replace(row, columns={**row.columns, **dict.fromkeys(CLOCKED)})
+    without = replace(row, columns={**row.columns, **dict.fromkeys(SECONDS)})
     if len(clocks) < 2 or None not in metric.columns(without):
         yield (row.seed, 0), row
         return
@@ -68,19 +68,19 @@ def _by_process(row: ScoreRow, metric: Metric) -> Iterator[tuple[Hashable, Score
         yield (row.seed, number), replace(row, columns={**row.columns, **clock})
 
 
-def interval(given: Cells, metric: Metric) -> Interval:
+def interval(given: Cells, metric: Metric) -> Measure:
     """Return a speed with its interval over processes and utterances; none below two processes."""
     value = float(metric.statistic(given.columns.sum(axis=0)))
     parts = [_left_out(given, names, metric) for names in (given.processes, given.utterances)]
     units, processes = len(parts[1]), len(parts[0])
     if not np.isfinite(value) or units < LEAST or processes < 2:
-        return Interval(value if np.isfinite(value) else None, n=units, processes=processes)
+        return Measure(value if np.isfinite(value) else None, n=units, processes=processes)
     there, back = _scale(value, *parts)
     low, high = _around(there(np.array(value)), [_variance(there(part)) for part in parts])
-    return Interval(value, float(back(low)), float(back(high)), units, processes)
+    return Measure(value, float(back(low)), float(back(high)), units, processes=processes)
 
 
-def difference(a: Cells, b: Cells, metric: Metric) -> Difference:
+def difference(a: Cells, b: Cells, metric: Metric) -> Measure:
     """Return the speed of b minus that of a, of utterances that both have.
 
     Both timed the same utterances, each in processes of its own.
@@ -93,14 +93,14 @@ def difference(a: Cells, b: Cells, metric: Metric) -> Difference:
     units, processes = len(both), min(a.number, b.number)
     value = values[1] - values[0]
     if not np.isfinite(value) or units < LEAST or processes < 2:
-        return Difference(value if np.isfinite(value) else None, n=units)
+        return Measure(value if np.isfinite(value) else None, n=units)
     apart = [_variance(_left_out(one, one.processes, metric)) for one in (a, b)]
     gaps = _left_out(b, b.utterances, metric) - _left_out(a, a.utterances, metric)
     variances = [*apart, _variance(gaps)]
     low, high = _around(np.array(value), variances)
     error, freedom = _error(variances)
     p = float(2 * stats.t.sf(abs(value) / error, freedom)) if error > 0 else float(value == 0)
-    return Difference(value, float(low), float(high), p, units)
+    return Measure(value, float(low), float(high), units, p)
 
 
 def _left_out(given: Cells, names: Sequence[Hashable], metric: Metric) -> Array:

@@ -8,8 +8,8 @@ is drawn (`average_seeds`), for they are not independent.
 
 import functools
 import math
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,37 +21,52 @@ Statistic = Callable[[Array], Array]  # sums of columns [..., columns] -> figure
 DRAWS = 10_000
 LEVEL = 0.95
 TINY = 1e-9  # what is smaller beside a figure is rounding
+SCALED = ("value", "low", "high", "sd")  # parts of a measure that have its unit
 LEAST = 10  # units without which nothing is said of chance: four give 24 % false alarms at 0.05
 
 
 @dataclass(frozen=True)
-class Interval:
-    """A figure with its interval; None where undefined (no data, too few units).
+class Measure:
+    """A figure, of a system or a difference between two, and what is known of its chance.
 
-    `processes` are those that a speed was measured in; None of what no clock measures.
+    The figure is None where it is undefined (no data), the interval where there are too few units.
     """
 
     value: float | None
     low: float | None = None
     high: float | None = None
-    n: int = 0
-    processes: int | None = None
+    n: int | None = None
+    p: float | None = None  # of a difference, two-sided
+    sd: float | None = None  # over seeds
+    processes: int | None = None  # that a speed was measured in; None of what no clock measures
+    tests: Mapping[str, float | None] = field(default_factory=dict, hash=False)  # p of others
 
     def written(self) -> dict[str, Any]:
         """Return it as JSON values, `processes` where a clock measured."""
         clocked = {} if self.processes is None else {"processes": self.processes}
         return {"value": self.value, "low": self.low, "high": self.high, "n": self.n} | clocked
 
+    def scaled(self, factor: float) -> "Measure":
+        """Return the measure in another unit."""
+        known = {name: number for name in SCALED if (number := getattr(self, name)) is not None}
+        return replace(self, **{name: number * factor for name, number in known.items()})
 
-@dataclass(frozen=True)
-class Difference:
-    """Figure of b minus that of a, its interval, and the two-sided p of `paired_bootstrap`."""
+    def over(self, base: "Measure") -> "Measure":
+        """Return the ratio; its interval is what both allow, none where an end is not above 0."""
+        if self.value is None or not base.value:
+            return NOTHING
+        value = self.value / base.value
+        known = [one.processes for one in (self, base) if one.processes is not None]
+        few = min(known, default=None)
+        ends = (self.low, self.high, base.low, base.high)
+        if any(end is None or end <= 0 for end in ends):
+            return Measure(value, n=self.n, processes=few)
+        own_low, own_high, base_low, base_high = map(float, ends)  # type: ignore[arg-type]
+        low, high = own_low / base_high, own_high / base_low
+        return Measure(value, low, high, n=self.n, processes=few)
 
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
-    n: int = 0
+
+NOTHING = Measure(None)
 
 
 def ratio(sums: Array) -> Array:
@@ -77,7 +92,7 @@ def bootstrap(
     clusters: Sequence[Hashable] | None = None,
     draws: int = DRAWS,
     seed: int = 0,
-) -> Interval:
+) -> Measure:
     """Estimate a figure over rows `columns` [rows, columns] with a BCa interval (Efron, 1987).
 
     n is the number of rows; fewer than `LEAST` units get no interval. Draws in which the figure is
@@ -89,14 +104,14 @@ def bootstrap(
     units = cluster_sums(columns, clusters)
     value = _finite(statistic(columns.sum(axis=0)))
     if value is None or len(units) < LEAST or draws < 1:
-        return Interval(value, n=len(columns))
+        return Measure(value, n=len(columns))
     drawn = statistic(resampled(len(units), draws, seed) @ units)
     drawn = drawn[np.isfinite(drawn)]
     if not len(drawn):
-        return Interval(value, n=len(columns))
+        return Measure(value, n=len(columns))
     levels = _bca_levels(value, drawn, statistic(units.sum(axis=0) - units))
     low, high = np.quantile(drawn, levels)
-    return Interval(value, float(low), float(high), len(columns))
+    return Measure(value, float(low), float(high), len(columns))
 
 
 def paired_bootstrap(
@@ -106,7 +121,7 @@ def paired_bootstrap(
     clusters: Sequence[Hashable] | None = None,
     draws: int = DRAWS,
     seed: int = 0,
-) -> Difference:
+) -> Measure:
     """Estimate the figure of b minus that of a over the same rows, both [rows, columns].
 
     The symmetric studentised bootstrap: each draw's distance from the figure is measured in that
@@ -129,7 +144,7 @@ def paired_bootstrap(
 
     value = _finite(difference(units.sum(axis=0)))
     if value is None or len(units) < LEAST or draws < 1:
-        return Difference(value, n=len(a))
+        return Measure(value, n=len(a))
     every = np.ones((1, len(units)))
     error = float(_standard_errors(difference, every, units)[0])
     first, second = (statistic(columns) for columns in np.split(units, 2, axis=-1))
@@ -137,7 +152,7 @@ def paired_bootstrap(
     apart = int(np.sum((first != second) & ~neither))
     least = min(1.0, 2.0 ** (1 - apart))
     if not error > TINY * abs(value):  # all units differ alike
-        return Difference(value, value, value, least, len(a))
+        return Measure(value, value, value, len(a), least)
     counts = resampled(len(units), draws, seed)
     errors = np.maximum(_standard_errors(difference, counts, units), TINY * error)
     alike = float(np.mean(errors == TINY * error))  # share of draws without a unit that differs
@@ -145,9 +160,9 @@ def paired_bootstrap(
     distance = distance[np.isfinite(distance)]
     p = (1 + int(np.sum(distance >= abs(value) / error))) / (len(distance) + 1)
     if alike >= 1 - LEVEL:
-        return Difference(value, p=max(p, least), n=len(a))
+        return Measure(value, p=max(p, least), n=len(a))
     reach = error * float(np.quantile(distance, LEVEL))
-    return Difference(value, value - reach, value + reach, max(p, least), len(a))
+    return Measure(value, value - reach, value + reach, len(a), max(p, least))
 
 
 def paired_t(a: Array, b: Array) -> float | None:

@@ -13,7 +13,7 @@ from speculative_tts.evaluation.efficiency import per_position
 from speculative_tts.evaluation.metric import Metric
 from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.rows import ScoreRow, read_row
-from speculative_tts.evaluation.statistics import Array, Interval
+from speculative_tts.evaluation.statistics import Array, Measure
 from speculative_tts.records import read_jsonl
 from speculative_tts.runs.folder import SCORES
 
@@ -48,14 +48,14 @@ def unit_of(row: ScoreRow, unit: str) -> Hashable:
     return row.speaker if unit == "speaker" and row.speaker else row.id
 
 
-def interval(rows: Sequence[ScoreRow], metric: Metric, how: Bootstrap) -> Interval:
+def interval(rows: Sequence[ScoreRow], metric: Metric, how: Bootstrap) -> Measure:
     """Estimate a metric over rows, averaging the seeds of an utterance; n counts utterances.
 
     A speed's is over processes too, where there are several.
     """
     kept, columns = select(rows, metric)
     if not kept:
-        return Interval(None)
+        return Measure(None, n=0)
     if metric.timed:
         clocked = processes.cells(kept, metric, partial(unit_of, unit=how.unit))
         if clocked.number > 1 and how.draws:
@@ -64,7 +64,7 @@ def interval(rows: Sequence[ScoreRow], metric: Metric, how: Bootstrap) -> Interv
     return _interval(kept, columns, metric, how)
 
 
-def _interval(kept: Sequence[ScoreRow], columns: Array, metric: Metric, how: Bootstrap) -> Interval:
+def _interval(kept: Sequence[ScoreRow], columns: Array, metric: Metric, how: Bootstrap) -> Measure:
     ids, columns = statistics.average_seeds([row.id for row in kept], columns)
     units = {row.id: unit_of(row, how.unit) for row in kept}
     clusters = [units[str(key)] for key in ids]

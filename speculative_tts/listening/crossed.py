@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from speculative_tts.evaluation.statistics import LEAST, LEVEL, Difference
+from speculative_tts.evaluation.statistics import LEAST, LEVEL, Measure
 
 Array = npt.NDArray[np.float64]
 BATCH = 500  # draws at a time
@@ -51,7 +51,7 @@ class CrossedRatings:
         """Number of ratings."""
         return int(self.counts.sum())
 
-    def estimate(self, draws: int, seed: int) -> Difference:
+    def estimate(self, draws: int, seed: int) -> Measure:
         """Estimate the mean with its interval, and the two-sided p of no difference from 0.
 
         There is neither below `LEAST` raters or utterances. With no true difference p < 0.05 came
@@ -60,15 +60,15 @@ class CrossedRatings:
         """
         raters, utterances = self.counts.shape
         if not self.n:
-            return Difference(None)
+            return Measure(None, n=0)
         means, errors = self._estimates(np.ones((1, raters)), np.ones((1, utterances)))
         value, error = float(means[0]), float(errors[0])
         if min(raters, utterances) < LEAST or draws < 1 or error == 0:
-            return Difference(value, n=self.n)
+            return Measure(value, n=self.n)
         distance = self._distances(value, draws, seed)
         reach = error * float(np.quantile(distance, LEVEL))
         p = (1 + int(np.sum(distance >= abs(value) / error))) / (len(distance) + 1)
-        return Difference(value, value - reach, value + reach, p, self.n)
+        return Measure(value, value - reach, value + reach, self.n, p)
 
     def spread(self) -> Spread:
         """Estimate the standard deviations by moments; a negative variance counts as 0."""

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from speculative_tts.evaluation.ratings import MeanRating, write_rating
-from speculative_tts.evaluation.statistics import LEVEL, Difference, holm
+from speculative_tts.evaluation.statistics import LEVEL, Measure, holm
 from speculative_tts.listening.answers import RatedTrial, Screened
 from speculative_tts.listening.crossed import Spread, cross
 from speculative_tts.listening.design import PAIRS
@@ -16,6 +16,7 @@ from speculative_tts.listening.key import Key, Role
 from speculative_tts.records import write_json
 from speculative_tts.schema.listen import ListeningTest
 
+DIFFERENCE = ("value", "low", "high", "p", "n")  # what is written of one
 Rating = tuple[str, str, float]  # rater, utterance, value
 Level = Literal["nominal", "ordinal", "interval"]  # of measurement, for Krippendorff's alpha
 AGREEMENT: dict[ListeningTest, Level] = {
@@ -33,7 +34,7 @@ class Pair:
 
     baseline: str
     system: str
-    difference: Difference
+    difference: Measure
     p_holm: float | None
     spread: Spread
     preferred: tuple[int, int, int] | None = None  # votes for baseline, neither, system
@@ -175,6 +176,8 @@ def write(folder: Path, key: Key, scores: Scores) -> tuple[list[Path], list[Path
     """
     whole = asdict(scores)
     del whole["screened"]["counted"]
+    for pair in whole["pairs"]:
+        pair["difference"] = {name: pair["difference"][name] for name in DIFFERENCE}
     whole["left_out"] = whole.pop("screened")
     written = [folder / "scores.json"]
     write_json(written[0], {"test": key.test.name, "id": key.id, **whole})

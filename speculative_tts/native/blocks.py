@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.native.step import NativeMatrix
+from speculative_tts.native.structures import numbers, pointers
 from speculative_tts.native.walk import Batch, NativeDrafter, NativeSteps
 
 
@@ -28,8 +29,8 @@ class NativeHeads(ctypes.Structure):
 
 class _Transitions(ctypes.Structure):
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("table", "keys", "seen", "row", "column")),
-        *((name, ctypes.c_int64) for name in ("ids", "pairs")),
+        *pointers("table keys seen row column"),
+        *numbers(ctypes.c_int64, "ids pairs"),
     )
 
 
@@ -40,10 +41,7 @@ class Search(ctypes.Structure):
         ("transitions", ctypes.POINTER(_Transitions)),
         ("top_k", ctypes.c_int64),
         ("temperature", ctypes.c_float),
-        *(
-            (name, ctypes.c_int32)
-            for name in ("joint", "boundary", "sample", "end_when_likeliest", "unused")
-        ),
+        *numbers(ctypes.c_int32, "joint boundary sample end_when_likeliest unused"),
     )
 
 
@@ -52,7 +50,7 @@ class _Blocks(ctypes.Structure):
         ("heads", ctypes.POINTER(NativeHeads)),
         ("search", ctypes.POINTER(Search)),
         ("blocks", ctypes.c_int64),
-        *((name, ctypes.c_void_p) for name in ("made", "dead")),
+        *pointers("made dead"),
     )
 
 

@@ -4,13 +4,14 @@ import ctypes
 
 from torch import Tensor
 
+from speculative_tts.native.structures import numbers
 from speculative_tts.native.walk import NativeDrafter
 
 
 class _Lookup(ctypes.Structure):
     _fields_ = (
         ("heard", ctypes.c_void_p),
-        *((name, ctypes.c_int64) for name in ("before", "longest", "shortest")),
+        *numbers(ctypes.c_int64, "before longest shortest"),
     )
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.native.library import library
+from speculative_tts.native.structures import numbers, pointers
 
 MOST = 2**31 - 1  # that a setting of Sampling can be
 
@@ -16,15 +17,10 @@ class Sampling(ctypes.Structure):
     """Settings of a sampler; see native.h."""
 
     _fields_ = (
-        ("temperature", ctypes.c_float),
-        ("top_p", ctypes.c_float),
-        ("top_k", ctypes.c_int32),
-        ("window", ctypes.c_int32),
+        *numbers(ctypes.c_float, "temperature top_p"),
+        *numbers(ctypes.c_int32, "top_k window"),
         ("often", ctypes.c_float),
-        ("again_without", ctypes.c_int32),
-        ("end_when_likeliest", ctypes.c_int32),
-        ("slots", ctypes.c_int32),
-        ("end_in_frame", ctypes.c_int32),
+        *numbers(ctypes.c_int32, "again_without end_when_likeliest slots end_in_frame"),
         ("penalty", ctypes.c_float),
         ("unused", ctypes.c_int32),
         ("slot_ends", ctypes.c_void_p),
@@ -44,11 +40,8 @@ class Rows(ctypes.Structure):
     """Rows and positions whose distributions are wanted; see native.h."""
 
     _fields_ = (
-        *(
-            (name, ctypes.c_void_p)
-            for name in ("logits", "positions", "minimum", "barred", "stops", "history", "prompted")
-        ),
-        *((name, ctypes.c_int64) for name in ("capacity", "batch", "fresh", "vocab")),
+        *pointers("logits positions minimum barred stops history prompted"),
+        *numbers(ctypes.c_int64, "capacity batch fresh vocab"),
     )
 
 

@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
+from speculative_tts.native.structures import numbers, pointers
+
 PANEL, BLOCK, SLACK = 32, 16, 64  # as in step.cpp; the widest panel
 WIDEST_HEAD = 512
 FORMATS = (torch.float32, torch.bfloat16, torch.int8)  # as in native.h
@@ -20,28 +22,24 @@ class NativeMatrix(ctypes.Structure):
     """x @ weight + bias."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("panels", "bias", "scale")),
-        *((name, ctypes.c_int32) for name in ("inputs", "outputs", "format", "unused")),
+        *pointers("panels bias scale"),
+        *numbers(ctypes.c_int32, "inputs outputs format unused"),
     )
 
 
 class _Layer(ctypes.Structure):
     _fields_ = (
         *((name, NativeMatrix) for name in ("qkv", "out", "up", "down")),
-        *((name, ctypes.c_void_p) for name in NORMS),
-        *((name, ctypes.c_void_p) for name in GAINS),
+        *pointers(" ".join((*NORMS, *GAINS))),
     )
 
 
 class _Model(ctypes.Structure):
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("layers", "gain", "bias")),
-        *(
-            (name, ctypes.c_int32)
-            for name in ("count", "hidden", "heads", "kv_heads", "head_dim", "intermediate")
-        ),
-        *((name, ctypes.c_int32) for name in ("gated", "layer_norm", "norm_first")),
-        *((name, ctypes.c_float) for name in ("eps", "head_eps")),
+        *pointers("layers gain bias"),
+        *numbers(ctypes.c_int32, "count hidden heads kv_heads head_dim intermediate"),
+        *numbers(ctypes.c_int32, "gated layer_norm norm_first"),
+        *numbers(ctypes.c_float, "eps head_eps"),
     )
 
 
@@ -49,15 +47,9 @@ class Pass(ctypes.Structure):
     """A model that a native step runs; see native.h."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("inputs", "start", "rotations", "cache", "hidden")),
-        *(
-            (name, ctypes.c_int32)
-            for name in (
-                *("batch", "fresh", "capacity", "rows", "first", "prefix", "threads", "room"),
-                *("keep", "taps"),
-            )
-        ),
-        *((name, ctypes.c_void_p) for name in ("tap_layers", "tapped")),
+        *pointers("inputs start rotations cache hidden"),
+        *numbers(ctypes.c_int32, "batch fresh capacity rows first prefix threads room keep taps"),
+        *pointers("tap_layers tapped"),
         ("tap_stride", ctypes.c_int64),
     )
 

@@ -7,20 +7,15 @@ import torch
 from torch import Tensor
 
 from speculative_tts.native.library import library
+from speculative_tts.native.structures import numbers, pointers
 
 NARROW = 1 << 16  # tokens and groups up to which their numbers have 16 bits: half to read
 
 
 class _Groups(ctypes.Structure):
     _fields_ = (
-        *(
-            (name, ctypes.c_void_p)
-            for name in (
-                *("token_offsets", "group_offsets", "token_groups", "group_tokens"),
-                *("scores", "total", "levels"),
-            )
-        ),
-        *((name, ctypes.c_int64) for name in ("tokens", "count", "wide")),
+        *pointers("token_offsets group_offsets token_groups group_tokens scores total levels"),
+        *numbers(ctypes.c_int64, "tokens count wide"),
     )
 
 
@@ -28,8 +23,9 @@ class Rule(ctypes.Structure):
     """A rule for compiled verification; see native.h."""
 
     _fields_ = (
-        *(("beta", ctypes.c_double), ("groups", ctypes.POINTER(_Groups))),
-        *((name, ctypes.c_int32) for name in ("block", "unused")),
+        ("beta", ctypes.c_double),
+        ("groups", ctypes.POINTER(_Groups)),
+        *numbers(ctypes.c_int32, "block unused"),
     )
 
 

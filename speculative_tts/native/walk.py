@@ -11,27 +11,22 @@ from speculative_tts.native.library import library
 from speculative_tts.native.sample import Places as Sampled
 from speculative_tts.native.sample import Rows, Sampling
 from speculative_tts.native.step import NativeMatrix, NativeStack, PackedCache
+from speculative_tts.native.structures import numbers, pointers
 from speculative_tts.native.verify import Rule
 
 
 class _TableReader(ctypes.Structure):
     _fields_ = (
-        *(
-            (name, ctypes.c_void_p)
-            for name in (
-                *("model", "head", "pass_", "embedding", "order", "lengths"),
-                *("places", "skipped"),
-            )
-        ),
-        *((name, ctypes.c_int32) for name in ("bfloat16", "unused")),
+        *pointers("model head pass_ embedding order lengths places skipped"),
+        *numbers(ctypes.c_int32, "bfloat16 unused"),
     )
 
 
 class _Tokens(ctypes.Structure):
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("tokens", "uniforms", "again")),
-        *((name, ctypes.c_int64) for name in ("draws", "ahead")),
-        *((name, ctypes.c_void_p) for name in ("count", "limit", "done", "ends")),
+        *pointers("tokens uniforms again"),
+        *numbers(ctypes.c_int64, "draws ahead"),
+        *pointers("count limit done ends"),
     )
 
 
@@ -39,19 +34,16 @@ class NativeDrafter(ctypes.Structure):
     """The drafter of native rounds; see native.h."""
 
     _fields_ = (
-        *(
-            (name, ctypes.c_void_p)
-            for name in ("reader", "heads", "search", "states", "recurrent", "lookup")
-        ),
+        *pointers("reader heads search states recurrent lookup"),
         ("doubt", ctypes.c_double),
     )
 
 
 class _Steps(ctypes.Structure):
     _fields_ = (
-        *((name, ctypes.c_int32) for name in ("purpose", "behind")),
+        *numbers(ctypes.c_int32, "purpose behind"),
         ("steps", ctypes.c_int64),
-        *((name, ctypes.c_void_p) for name in ("most", "laws")),
+        *pointers("most laws"),
         ("doubt", ctypes.c_double),
     )
 
@@ -59,10 +51,10 @@ class _Steps(ctypes.Structure):
 class _Rounds(ctypes.Structure):
     _fields_ = (
         ("rule", ctypes.c_void_p),
-        *((name, ctypes.c_int64) for name in ("lookahead", "rounds")),
+        *numbers(ctypes.c_int64, "lookahead rounds"),
         ("counts", ctypes.c_void_p),
-        *((name, ctypes.c_int32) for name in ("behind", "unused")),
-        *((name, ctypes.c_void_p) for name in ("seconds", "target", "draft")),
+        *numbers(ctypes.c_int32, "behind unused"),
+        *pointers("seconds target draft"),
     )
 
 

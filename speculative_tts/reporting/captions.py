@@ -11,10 +11,10 @@ from speculative_tts.reporting.definitions import (
     SpeakerTable,
     TableDefinition,
 )
+from speculative_tts.reporting.needs import Chosen
 from speculative_tts.reporting.origin import mixed, origin
 from speculative_tts.reporting.quantities import quantities, quantity, whole
 from speculative_tts.reporting.results import Result
-from speculative_tts.reporting.selection import Chosen
 from speculative_tts.runs.folder import SCORES
 
 SEEDS_SPREAD = "Figures are mean ± standard deviation over seeds."
@@ -52,7 +52,7 @@ def around(
         "caption": caption,
         "notes": [*mixed(chosen.runs), *notes],
         "origin": origin(chosen.runs),
-        "missing": chosen.missing,
+        "missing": [*map(str, chosen.missing)],
         "warning": few(list(chosen.results.values())),
     }
 

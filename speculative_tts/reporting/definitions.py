@@ -7,43 +7,32 @@ published table. `papers/ssd.yaml.jinja` shows how reports are written.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from speculative_tts.reporting.needs import Nearest, Need
+from speculative_tts.reporting.needs import Need
 from speculative_tts.reporting.paper import NOT_PUBLISHED, PaperTable
 from speculative_tts.reporting.runs import Where
 
 
 @dataclass(frozen=True)
-class Row:
-    """A system of a table: conditions on the configuration, and cells that follow from definition.
+class Row(Need):
+    """A system of a table.
 
     `paper` is its row in the published table (default: its key). A row that is not `compared` takes
-    no part in paired tests: recordings are no system. With `nearest`, of all runs with these
-    conditions those whose rule comes closest to another row's figure are taken. A row that `times`
-    rows of other reports (`report/table/key`) is of the same systems: the page takes the speed that
-    is of more processes.
+    no part in paired tests: recordings are no system. A row that `times` rows of other reports
+    (`report/table/key`) is of the same systems: the page takes the speed that is of more processes.
     """
 
-    label: str
-    where: Where
     paper: str | None = None
-    fixed: Mapping[str, float] = field(default_factory=dict)
     compared: bool = True
     rule_above: bool = False
-    nearest: Nearest | None = None
     times: Sequence[str] = ()
 
     def given(self, where: Where) -> "Row":
         """Return the system under further conditions."""
         return replace(self, where={**self.where, **where})
-
-
-def _needs(rows: Mapping[str, Row]) -> dict[str, Need]:
-    """Return the runs that some systems need."""
-    return {key: Need(row.label, row.where, nearest=row.nearest) for key, row in rows.items()}
 
 
 TESTS = {  # of a difference: heading of its p
@@ -93,9 +82,9 @@ class TableDefinition:
     spread: str = "interval"  # interval, or sd: mean and standard deviation over seeds
     heard: bool = False  # of a listening test: not written before there was one
 
-    def needs(self) -> dict[str, Need]:
+    def needs(self) -> Mapping[str, Need]:
         """Return the runs that the rows need."""
-        return _needs(self.rows)
+        return self.rows
 
     def shown(self) -> Iterator[tuple[str, str]]:
         """Yield each row with every quantity that its cells show or compare."""
@@ -117,9 +106,9 @@ class SpeakerTable:
     experiment: str | None = None  # the configs/experiment file that makes its runs
     notes: Sequence[str] = ()
 
-    def needs(self) -> dict[str, Need]:
+    def needs(self) -> Mapping[str, Need]:
         """Return the runs that the systems need."""
-        return _needs(self.rows)
+        return self.rows
 
     def shown(self) -> Iterator[tuple[str, str]]:
         """Yield systems with their quantities."""
@@ -182,9 +171,9 @@ class ClaimTable:
         """The systems of all experiments."""
         return {key: row for rows in self.systems.values() for key, row in rows.items()}
 
-    def needs(self) -> dict[str, Need]:
+    def needs(self) -> Mapping[str, Need]:
         """Return the runs that the systems need."""
-        return _needs(self.rows)
+        return self.rows
 
     def shown(self) -> Iterator[tuple[str, str]]:
         """Yield systems with the quantities that are claimed of them."""
@@ -224,15 +213,6 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Level:
-    """A system without a swept key: a horizontal line, or a point where x is a quantity too."""
-
-    label: str
-    where: Where
-    fixed: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Published:
     """Points that a paper prints."""
 
@@ -251,7 +231,8 @@ class Axes:
     x: str | None = None
     x_label: str = ""
     y_label: str = ""
-    levels: Sequence[Level] = ()
+    # systems without a swept key: horizontal lines, or points where x is a quantity too
+    levels: Sequence[Need] = ()
     published: Sequence[Published] = ()
     ceiling: str | None = None  # line y = x + 1 with this label: the most that a round can emit
     chosen: float | None = None  # the paper's choice on the swept key
@@ -275,7 +256,7 @@ class FigureDefinition:
             for curve in axes.curves:
                 found |= curve.points()
             for level in axes.levels:
-                found[level.label] = Need(level.label, level.where, optional=True)
+                found[level.label] = level
         return found
 
     def shown(self) -> Iterator[tuple[str, str]]:

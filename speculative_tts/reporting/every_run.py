@@ -10,10 +10,9 @@ from speculative_tts.reporting.definitions import (
     Row,
     TableDefinition,
 )
-from speculative_tts.reporting.needs import SelectedRuns
-from speculative_tts.reporting.results import measured, result
+from speculative_tts.reporting.needs import Chosen
+from speculative_tts.reporting.results import Result, measured
 from speculative_tts.reporting.runs import Run
-from speculative_tts.reporting.selection import Chosen
 
 NAME = "runs"
 SHOWN = "acceptance_length speedup time_per_token_ms lm_rtf wer cer similarity utmos|dnsmos"
@@ -24,7 +23,7 @@ def report(runs: Sequence[Run]) -> tuple[Report, Chosen]:
 
     Word errors are compared with the target alone where exactly one run is of it.
     """
-    results = {run.name: result((run,)) for run in runs}
+    results = {run.name: Result((run,)) for run in runs}
     alone = [run.name for run in runs if run.config.get("system") == "target"]
     known = list(results.values())
     quantities = (measured(name, known) for name in SHOWN.split())
@@ -48,7 +47,7 @@ def report(runs: Sequence[Run]) -> tuple[Report, Chosen]:
         listening=table.name,
         contrast=(runs[0].name, runs[-1].name),
     )
-    return made, Chosen(results, SelectedRuns({run.name: (run,) for run in runs}))
+    return made, Chosen(results)
 
 
 def _labelled(runs: Sequence[Run]) -> dict[str, Run]:

@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 
 from speculative_tts.evaluation.processes import ENOUGH
+from speculative_tts.evaluation.statistics import NOTHING, Measure
 from speculative_tts.reporting.captions import few
 from speculative_tts.reporting.checkpoints import draft_notes, heads_notes
 from speculative_tts.reporting.definitions import Claim, ClaimKind, ClaimTable
+from speculative_tts.reporting.needs import Chosen
 from speculative_tts.reporting.origin import mixed, origin
 from speculative_tts.reporting.quantities import quantity
-from speculative_tts.reporting.results import NOTHING, Measure
 from speculative_tts.reporting.runs import Run
-from speculative_tts.reporting.selection import Chosen, compare
+from speculative_tts.reporting.selection import compare
 from speculative_tts.reporting.tables import MINUS, Block, Cell, Heading, Line, Table
 
 NAME = "claims"
@@ -81,11 +82,11 @@ def fill_claims(definitions: Sequence[ClaimTable], chosen: Mapping[str, Chosen])
     runs = list({run.name: run for one in used for run in one.runs}.values())
     made = [f"{one.title}: {note}" for one in definitions for note in _made(one, chosen[one.name])]
     blocks = [_block(kind, definitions, chosen) for kind in ClaimKind]
-    found = dict.fromkeys(note for one in used for note in one.selection.notes)
+    found = dict.fromkeys(note for one in used for note in one.notes)
     return Table(
         NAME,
         "What reproduces: the papers' claims on the tiny systems",
-        [*_counts(blocks), CAPTION.format(known=_known(runs))],
+        [*counts(blocks), CAPTION.format(known=_known(runs))],
         [*mixed(runs), *made, *found],
         origin(runs),
         (),  # each line has its command
@@ -109,7 +110,7 @@ def _made(definition: ClaimTable, chosen: Chosen) -> list[str]:
 PLACE = [heading.name for heading in HEADINGS].index("verdict")
 
 
-def _counts(blocks: Sequence[Block]) -> list[str]:
+def counts(blocks: Sequence[Block]) -> list[str]:
     """Say how many claims of each kind have which verdict; headlines one by one."""
     texts = []
     for kind, block in zip(ClaimKind, blocks, strict=True):
@@ -171,7 +172,7 @@ def _why(claim: Claim, found: Finding, chosen: Chosen) -> str:
 
 def _unmet(claim: Claim, chosen: Chosen) -> bool:
     """Return True if a setting of the wanted speed was searched and no run has it."""
-    return not chosen.selection.unmet.isdisjoint(claim.systems)
+    return not chosen.unmet.isdisjoint(claim.systems)
 
 
 def figure_of(claim: Claim, chosen: Chosen) -> Measure:

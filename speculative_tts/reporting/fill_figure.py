@@ -3,17 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from speculative_tts.evaluation.statistics import Measure
 from speculative_tts.reporting.captions import around, definitions, intervals, judge_name
 from speculative_tts.reporting.definitions import (
     Axes,
     Curve,
     FigureDefinition,
-    Level,
     Published,
 )
+from speculative_tts.reporting.needs import Chosen, Need
 from speculative_tts.reporting.quantities import quantity
-from speculative_tts.reporting.results import Measure, measured
-from speculative_tts.reporting.selection import Chosen, cost_notes
+from speculative_tts.reporting.results import measured
+from speculative_tts.reporting.selection import cost_notes
 from speculative_tts.reporting.tables import Printed, csv_text, exact
 
 
@@ -158,7 +159,7 @@ def _x(axes: Axes, value: float | None) -> float | None:
     return value if value is None or axes.x is None else value * quantity(axes.x).scale
 
 
-def _level(level: Level, axes: Axes, chosen: Chosen) -> Series | None:
+def _level(level: Need, axes: Axes, chosen: Chosen) -> Series | None:
     if level.label not in chosen.results:
         return None
     found = chosen.results[level.label]

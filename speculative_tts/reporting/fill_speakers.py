@@ -7,11 +7,12 @@ best by the first column first. Figures are made of the runs' own scores.
 from collections.abc import Mapping, Sequence
 
 from speculative_tts.evaluation.aggregate import by_speaker
+from speculative_tts.evaluation.statistics import NOTHING, Measure
 from speculative_tts.reporting.captions import around, caption, judge_name
 from speculative_tts.reporting.definitions import Column, SpeakerTable
+from speculative_tts.reporting.needs import Chosen
 from speculative_tts.reporting.quantities import quantity
-from speculative_tts.reporting.results import NOTHING, Measure, Result, drawn_as
-from speculative_tts.reporting.selection import Chosen
+from speculative_tts.reporting.results import Result, drawn_as
 from speculative_tts.reporting.tables import Block, Cell, Heading, Line, Table
 
 GROUPS = {  # as `aggregate.by_speaker` calls them
@@ -27,7 +28,7 @@ def fill_speakers(definition: SpeakerTable, chosen: Chosen) -> Table:
     figures = {key: _by_speaker(one) for key, one in chosen.results.items()}
     judged = list(chosen.results.values())
     text = caption([Column(name) for _, name in definition.columns], judged, "interval")
-    notes = [*definition.notes, *chosen.selection.notes]
+    notes = [*definition.notes, *chosen.notes]
     block = Block("By speaker", _headings(definition, judged), _lines(definition, figures))
     return Table(**around(definition, chosen, text, notes), blocks=(block,))
 
@@ -35,7 +36,7 @@ def fill_speakers(definition: SpeakerTable, chosen: Chosen) -> Table:
 def _by_speaker(whole: Result) -> dict[str, Result]:
     """Return a system's results by group and by speaker."""
     found = by_speaker([run.folder for run in whole.runs], drawn_as(whole.runs[0]))
-    return {name: Result(whole.runs, one["metrics"], {}) for name, one in found.items()}
+    return {name: Result(whole.runs, one) for name, one in found.items()}
 
 
 def _headings(definition: SpeakerTable, judged: Sequence[Result]) -> list[Heading]:

@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from speculative_tts.evaluation.statistics import NOTHING, Measure
 from speculative_tts.reporting.captions import around, caption, judge_name
 from speculative_tts.reporting.checkpoints import draft_notes, heads_notes
 from speculative_tts.reporting.definitions import TESTS, Column, Panel, TableDefinition
+from speculative_tts.reporting.needs import Chosen
 from speculative_tts.reporting.quantities import quantity
-from speculative_tts.reporting.results import NOTHING, Measure, measured
-from speculative_tts.reporting.selection import Chosen, compare, cost_notes
+from speculative_tts.reporting.results import measured
+from speculative_tts.reporting.selection import compare, cost_notes
 from speculative_tts.reporting.tables import Block, Cell, Heading, Line, Table
 
 
@@ -21,7 +23,7 @@ def fill_table(definition: TableDefinition, chosen: Chosen) -> Table:
         *definition.notes,
         *draft_notes(chosen.runs, definition.paper.draft),
         *heads_notes(chosen.runs, definition.paper.heads),
-        *chosen.selection.notes,
+        *chosen.notes,
         *cost_notes({column.quantity for column in columns}, chosen),
         *_paper_notes(definition),
     ]

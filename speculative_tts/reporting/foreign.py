@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.reporting.captions import definitions, judge_name
 from speculative_tts.reporting.definitions import Report
-from speculative_tts.reporting.results import Result, result
+from speculative_tts.reporting.results import Result
 from speculative_tts.reporting.runs import Run
 from speculative_tts.reporting.tables import Block, Cell, Heading, Line, Table
 
@@ -22,7 +22,7 @@ REPORT = Report(
 
 def table(foreign: Sequence[Run]) -> Table:
     """Return a table of what was measured, with a line for each system."""
-    results = {run.name: result((run,)) for run in foreign}
+    results = {run.name: Result((run,)) for run in foreign}
     everything = list(results.values())
     shown = [name for name in METRICS if any(_known(one, name) for one in everything)]
     headings = [

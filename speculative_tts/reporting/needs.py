@@ -9,13 +9,14 @@ is taken and the others are named. Other hardware or code is named too (`origin.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from speculative_tts.assets import configuration
 from speculative_tts.provenance import plain
 from speculative_tts.reporting.remedy import decode_command, place
+from speculative_tts.reporting.results import Result
 from speculative_tts.reporting.runs import Found, Run, Where, flatten
 from speculative_tts.schema.kinds import kinds, own_keys
 from speculative_tts.schema.rules import RuleConfig
@@ -35,6 +36,7 @@ BOOKKEEPING = (
     "runtime.warmup",
     *(f"viterbi.transitions.{key}" for key in ("codes", "workers", "cache", "path")),
 )
+RoundCosts = Mapping[int, float]  # by lookahead: what a round costs, in steps of the target alone
 MET = 0.03  # a searched figure that is nearer than this, relatively, is met
 
 
@@ -50,8 +52,9 @@ class Nearest:
 class Need:
     """A system that a table shows: its name for people and the configuration it must have.
 
-    With `nearest` any setting of its rule will do that `where` does not name, else the usual alone.
-    Points of one `curve` are shown over the seeds that all of them have.
+    With `nearest` any setting of its rule will do that `where` does not name, else the usual alone;
+    of all runs those are taken whose rule comes closest to another system's figure. Points of one
+    `curve` are shown over the seeds that all of them have. `fixed` figures follow from definition.
     """
 
     label: str
@@ -59,6 +62,7 @@ class Need:
     optional: bool = False
     nearest: Nearest | None = None
     curve: str | None = None
+    fixed: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -73,17 +77,32 @@ class Missing:
 
 
 @dataclass(frozen=True)
-class SelectedRuns:
-    """Runs (the seeds) of every need that has some, what is missing, and remarks for the user.
+class Chosen:
+    """Figures of every need that has runs, what is missing, and remarks for the user.
 
     `notes` say where a search for the nearest figure landed, `unmet` which landed elsewhere.
     """
 
-    runs: Mapping[str, tuple[Run, ...]]
+    results: Mapping[str, Result]
     missing: tuple[Missing, ...] = ()
     remarks: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     unmet: frozenset[str] = frozenset()
+    costs: RoundCosts = field(default_factory=dict)  # once they are known of the whole report
+
+    @property
+    def runs(self) -> list[Run]:
+        """Every run behind the results."""
+        return [run for one in self.results.values() for run in one.runs]
+
+    @property
+    def lacks(self) -> str:
+        """The systems without a run in one line, with the first one's command; or empty."""
+        if not self.missing:
+            return ""
+        first, *others = self.missing
+        more = f" (and {len(others)} more)" if others else ""
+        return f"{first.label}{more}: {first.command}"
 
 
 def matches(config: Where, where: Where) -> bool:
@@ -142,8 +161,8 @@ def _within(key: str, names: Iterable[str]) -> bool:
     return any(key == name or key.startswith(f"{name}.") for name in names)
 
 
-def select(found: Found, needs: Mapping[str, Need], experiment: str | None = None) -> SelectedRuns:
-    """Choose the runs of every need, all of one context.
+def choose(found: Found, needs: Mapping[str, Need], experiment: str | None = None) -> Chosen:
+    """Return the figures of the runs of every need, all of one context.
 
     Of contexts, the one that fills most needs wins, then the one with most utterances, then with
     most runs. Of two runs with the same seed, the newer one is taken.
@@ -165,8 +184,8 @@ def select(found: Found, needs: Mapping[str, Need], experiment: str | None = Non
         if key not in filled and not need.optional
     )
     plain = {key: runs for key, runs in candidates.items() if needs[key].nearest is None}
-    return SelectedRuns(
-        _of_common_seeds(needs, filled),
+    return Chosen(
+        _results(_of_common_seeds(needs, filled)),
         missing,
         tuple(_remarks(plain, filled, chosen, varied)),
         tuple(_notes(needs, filled)),
@@ -174,6 +193,14 @@ def select(found: Found, needs: Mapping[str, Need], experiment: str | None = Non
             key for key, (found, goal) in _searched(needs, filled).items() if not _met(found, goal)
         ),
     )
+
+
+def _results(filled: Mapping[str, tuple[Run, ...]]) -> dict[str, Result]:
+    """Return the figures of each need; needs that share runs share a result."""
+    names = {key: tuple(run.name for run in runs) for key, runs in filled.items()}
+    made = {names[key]: runs for key, runs in filled.items()}
+    results = {name: Result(runs) for name, runs in made.items()}
+    return {key: results[name] for key, name in names.items()}
 
 
 def _distinct(contexts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -104,10 +104,14 @@ def _hardware(hardware: Mapping[str, Any], threads: Any) -> str:
         *([gpus] if isinstance(gpus, str) else map(str, gpus)),
         str(hardware.get("cpu") or ""),
         str(hardware.get("kernels") or ""),
-        f"{hardware['cores']} cores" if hardware.get("cores") else "",
-        f"{threads} thread{'s' if threads != 1 else ''}" if threads and hardware else "",
+        _counted(hardware.get("cores"), "core"),
+        _counted(threads if hardware else None, "thread"),
     ]
     return " / ".join(part for part in parts if part)
+
+
+def _counted(number: Any, what: str) -> str:
+    return f"{number} {what}{'s' if number != 1 else ''}" if number else ""
 
 
 def _libraries(provenance: Mapping[str, Any]) -> str:

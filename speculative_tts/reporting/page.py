@@ -47,7 +47,7 @@ def section(
 ) -> Section:
     """Return the section of tables and figures that were just made."""
     written = {one.name: comma_separated(one) for one in tables}
-    parts = {"tables": list(map(_table, tables)), "figures": list(map(asdict, figures))}
+    parts = {"tables": list(map(table_data, tables)), "figures": list(map(asdict, figures))}
     return assembled(report, written, parts, asdict(heard))
 
 
@@ -128,8 +128,8 @@ def _embedded(data: Any) -> Markup:
     return Markup(text)
 
 
-def _table(table: Table) -> dict[str, Any]:
-    """A table whose cells are what is read and the number that sorts."""
+def table_data(table: Table) -> dict[str, Any]:
+    """Return a table as the page shows it: cells are what is read and the number that sorts."""
     blocks = [
         {
             "title": block.title,

@@ -9,6 +9,7 @@ from speculative_tts.reporting.definitions import Report, TableDefinition
 
 LOSS = 1.0  # points below which a faster setting counts as no worse (a non-inferiority test)
 FAR = 10.0  # points of word errors from which a system has failed, and frames no plot
+SPEEDS = "Speeds, "  # begins a line on the origin of speeds that are of runs of their own
 Point = dict[str, Any]
 
 
@@ -46,9 +47,15 @@ def timings(
 
 
 def retimed(point: Point, timed: Mapping[str, Point]) -> Point:
-    """Return a point with the speed of another report, if that is of as many processes or more."""
+    """Return a point with the speed of another report, if that is of more processes than its own.
+
+    One that another report has retimed before follows it.
+    """
     other = timed.get(point.get("speedup_of", ""))
-    if other is None or other["processes"] < point["processes"]:
+    if other is None:
+        return point
+    own = point["speedup_of"].startswith(f"{point['speedup_table']}/")
+    if other["processes"] < point["processes"] + own:
         return point
     return point | other | {"speedup_of": point["speedup_of"]}
 
@@ -91,7 +98,8 @@ def _figures(
     if "speedup" in figures:
         seeds = _line(origin, "Seeds").split(", ") if row.get("speedup_sd") else [""]
         processes = int(_number(row.get("speedup_processes")) or len(seeds))
-        figures["speedup"] |= {"machine": _line(origin, "Hardware"), "processes": processes}
+        machine = _line(origin, f"{SPEEDS}hardware") or _line(origin, "Hardware")
+        figures["speedup"] |= {"machine": machine, "processes": processes}
         figures["speedup"]["speedup_of"] = f"{name}/{row['key']}"
     return figures
 

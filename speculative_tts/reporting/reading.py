@@ -24,7 +24,6 @@ from speculative_tts.reporting.definitions import (
     Column,
     Curve,
     FigureDefinition,
-    Level,
     Panel,
     Published,
     Report,
@@ -33,7 +32,7 @@ from speculative_tts.reporting.definitions import (
     TableDefinition,
 )
 from speculative_tts.reporting.experiments import TINY, Experiment, Scale, method, read
-from speculative_tts.reporting.needs import Nearest
+from speculative_tts.reporting.needs import Nearest, Need
 from speculative_tts.reporting.paper import published
 from speculative_tts.reporting.points import LOSS
 from speculative_tts.reporting.runs import Where, flatten
@@ -143,7 +142,10 @@ def _table(raw: Raw) -> TableDefinition:
 def _figure(raw: Raw) -> FigureDefinition:
     def axes(one: Raw) -> Axes:
         curves = [Curve(**curve | {"where": _where(curve["where"])}) for curve in one["curves"]]
-        levels = [Level(**lev | {"where": _where(lev["where"])}) for lev in one.get("levels", ())]
+        levels = [
+            Need(**lev | {"where": _where(lev["where"])}, optional=True)
+            for lev in one.get("levels", ())
+        ]
         points = [Published(**some) for some in one.get("published", ())]
         return Axes(**{**one, "curves": curves, "levels": levels, "published": points})
 

@@ -1,66 +1,44 @@
 """Figures of a system, over all its seeds: what a table's cell or a figure's point is made of."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from speculative_tts.evaluation.aggregate import aggregate
 from speculative_tts.evaluation.compare import Comparison
 from speculative_tts.evaluation.ratings import QUANTITIES as HEARD
 from speculative_tts.evaluation.registry import METRICS
+from speculative_tts.evaluation.statistics import NOTHING, SCALED, Measure
 from speculative_tts.evaluation.summary import Bootstrap
 from speculative_tts.reporting.runs import Run
 
 STARVED = 0.7  # share of a quiet machine's memory speed; with less a speed leads no table
-SCALED = ("value", "low", "high", "sd")  # parts of a measure that have its unit
-
-
-@dataclass(frozen=True)
-class Measure:
-    """A figure with its 95 % interval, its standard deviation over seeds, and the p of a test.
-
-    `tests` has the p of further tests by name.
-    """
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-    sd: float | None = None
-    p: float | None = None
-    n: int | None = None
-    processes: int | None = None  # that a speed was measured in
-    tests: Mapping[str, float | None] = field(default_factory=dict)
-
-    def scaled(self, factor: float) -> "Measure":
-        """Return the measure in another unit."""
-        known = {name: number for name in SCALED if (number := getattr(self, name)) is not None}
-        return replace(self, **{name: number * factor for name, number in known.items()})
-
-    def over(self, base: "Measure") -> "Measure":
-        """Return the ratio; its interval is what both allow, none where an end is not above 0."""
-        if self.value is None or not base.value:
-            return NOTHING
-        value = self.value / base.value
-        known = [one.processes for one in (self, base) if one.processes is not None]
-        few = min(known, default=None)
-        ends = (self.low, self.high, base.low, base.high)
-        if any(end is None or end <= 0 for end in ends):
-            return Measure(value, n=self.n, processes=few)
-        own_low, own_high, base_low, base_high = map(float, ends)  # type: ignore[arg-type]
-        low, high = own_low / base_high, own_high / base_low
-        return Measure(value, low, high, n=self.n, processes=few)
-
-
-NOTHING = Measure(None)
 
 
 @dataclass(frozen=True)
 class Result:
-    """All figures of a system."""
+    """All figures of a system, or of a part of its utterances."""
 
     runs: tuple[Run, ...]
-    metrics: Mapping[str, Mapping[str, Any]]
-    per_position: Mapping[str, Sequence[float | None]]
+    part: Mapping[str, Any] | None = None  # figures of some utterances, in place of all
+    cost: float | None = None  # of a round, in steps of the target alone
+
+    @cached_property
+    def figures(self) -> Mapping[str, Any]:
+        """Figures as `aggregate` returns them: those of a single run are in its summary."""
+        if self.part is not None:
+            return self.part
+        if len(self.runs) == 1:
+            return self.runs[0].summary
+        pooled = aggregate([run.folder for run in self.runs], drawn_as(self.runs[0]))
+        return pooled | {"metrics": pooled["metrics"] | _heard(self.runs)}
+
+    @property
+    def per_position(self) -> Mapping[str, Sequence[float | None]]:
+        """Figures of each position of a round."""
+        found: Mapping[str, Sequence[float | None]] = self.figures.get("per_position", {})
+        return found
 
     def measure(self, name: str) -> Measure:
         """Return a quantity by name; `acceptance@1` is that of the first drafted position.
@@ -69,12 +47,15 @@ class Result:
         """
         if name.startswith("groups."):
             return Measure(_fact(self.runs[0].provenance, name.split(".")))
+        if name == "speedup_by_length":
+            length = self.measure("acceptance_length")
+            return length.scaled(1 / self.cost) if self.cost and length.value else NOTHING
         base, at, position = name.partition("@")
         if at:
             values = self.per_position.get(base) or []
             index = int(position) - 1
             return Measure(values[index]) if index < len(values) else NOTHING
-        figure = self.metrics.get(name) or {}
+        figure = self.figures.get("metrics", {}).get(name) or {}
         parts: dict[str, Any] = {key: figure.get(key) for key in (*SCALED, "n", "processes")}
         clocked = name in METRICS and METRICS[name].timed and parts["value"] is not None
         if clocked and parts["processes"] is None:
@@ -106,14 +87,6 @@ def drawn_as(run: Run) -> Bootstrap:
     """Return sst-eval's settings of a run's intervals, so that those made here agree with them."""
     settings = run.summary.get("bootstrap", {})
     return Bootstrap(**{k: settings[k] for k in ("draws", "unit", "seed") if k in settings})
-
-
-def result(runs: tuple[Run, ...]) -> Result:
-    """Return the figures of a system: a single run's are in its summary, seeds are pooled."""
-    pooled = len(runs) > 1
-    folders = [run.folder for run in runs]
-    figures = aggregate(folders, drawn_as(runs[0])) if pooled else runs[0].summary
-    return Result(runs, figures.get("metrics", {}) | _heard(runs), figures.get("per_position", {}))
 
 
 def _heard(runs: Iterable[Run]) -> dict[str, Any]:

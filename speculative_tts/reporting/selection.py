@@ -1,63 +1,18 @@
-"""Get the results that a definition asks for: runs, figures over their seeds, comparisons."""
+"""Compare the systems that were chosen, and work out what a round costs."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from speculative_tts.evaluation.compare import compare_all
-from speculative_tts.reporting.needs import Need, SelectedRuns, figure, select
+from speculative_tts.evaluation.statistics import Measure
+from speculative_tts.reporting.needs import Chosen, RoundCosts, figure
 from speculative_tts.reporting.results import (
-    SCALED,
-    Measure,
     Result,
     difference,
     drawn_as,
-    result,
 )
-from speculative_tts.reporting.runs import Found, Run
-
-RoundCosts = Mapping[int, float]  # by lookahead: what a round costs, in steps of the target alone
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """Results by need, and what could not be found."""
-
-    results: Mapping[str, Result]
-    selection: SelectedRuns
-    costs: RoundCosts = field(default_factory=dict)  # once they are known of the whole report
-
-    @property
-    def runs(self) -> list[Run]:
-        """Every run behind the results."""
-        return [run for one in self.results.values() for run in one.runs]
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """Lines for all systems without a run."""
-        return tuple(map(str, self.selection.missing))
-
-    @property
-    def lacks(self) -> str:
-        """The systems without a run in one line, with the first one's command; or empty."""
-        if not self.missing:
-            return ""
-        first, *others = self.selection.missing
-        more = f" (and {len(others)} more)" if others else ""
-        return f"{first.label}{more}: {first.command}"
-
-
-def choose(found: Found, needs: Mapping[str, Need], experiment: str | None) -> Chosen:
-    """Return results of the runs that `needs` describe; needs that share runs share a result."""
-    selection = select(found, needs, experiment)
-    cache: dict[tuple[str, ...], Result] = {}
-    results = {}
-    for key, runs in selection.runs.items():
-        names = tuple(run.name for run in runs)
-        if names not in cache:
-            cache[names] = result(runs)
-        results[key] = cache[names]
-    return Chosen(results, selection)
+from speculative_tts.reporting.runs import Run
 
 
 def round_costs(runs: Sequence[Run]) -> RoundCosts:
@@ -75,12 +30,14 @@ def round_costs(runs: Sequence[Run]) -> RoundCosts:
     return {k: math.exp(sum(logs) / len(logs)) for k, logs in sorted(measured.items())}
 
 
-def with_speed_by_length(chosen: Chosen, costs: RoundCosts) -> Chosen:
-    """Add `speedup_by_length` to the results: acceptance length over a round's cost."""
-    results = {
-        key: _divided(one, costs.get(int(one.runs[0].config.get("lookahead", 0))))
-        for key, one in chosen.results.items()
-    }
+def with_costs(chosen: Chosen, costs: RoundCosts) -> Chosen:
+    """Return what was chosen with what a round costs, for `speedup_by_length`."""
+
+    def priced(one: Result) -> Result:
+        return replace(one, cost=costs.get(int(one.runs[0].config.get("lookahead", 0))))
+
+    made = {id(one): priced(one) for one in chosen.results.values()}  # needs may share a result
+    results = {key: made[id(one)] for key, one in chosen.results.items()}
     return replace(chosen, results=results, costs=costs)
 
 
@@ -91,15 +48,6 @@ def cost_notes(shown: Collection[str], chosen: Chosen) -> list[str]:
     if "speedup_by_length" not in shown or not known:
         return []
     return [f"A round costs, in steps of the target alone: {', '.join(known)}."]
-
-
-def _divided(one: Result, cost: float | None) -> Result:
-    length = one.metrics.get("acceptance_length") or {}
-    if not cost or not length.get("value"):
-        return one
-    own = {name: length[name] / cost for name in SCALED if length.get(name) is not None}
-    added = {"speedup_by_length": {**own, "n": length.get("n")}}
-    return replace(one, metrics={**one.metrics, **added})
 
 
 def compare(

@@ -15,8 +15,7 @@ from itertools import groupby
 
 from jinja2 import Environment, PackageLoader
 
-from speculative_tts.evaluation.statistics import LEAST
-from speculative_tts.reporting.results import Measure
+from speculative_tts.evaluation.statistics import LEAST, Measure
 
 MINUS = "\N{MINUS SIGN}"
 LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {

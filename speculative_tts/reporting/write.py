@@ -17,13 +17,12 @@ from speculative_tts.reporting.fill_claims import fill_claims
 from speculative_tts.reporting.fill_figure import Figure, figure_csv, fill_figure
 from speculative_tts.reporting.fill_speakers import fill_speakers
 from speculative_tts.reporting.fill_table import fill_table
+from speculative_tts.reporting.needs import Chosen, choose
 from speculative_tts.reporting.page import Section, section
 from speculative_tts.reporting.runs import Found, Run
 from speculative_tts.reporting.selection import (
-    Chosen,
-    choose,
     round_costs,
-    with_speed_by_length,
+    with_costs,
 )
 from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.reporting.tables import Table, comma_separated, latex, markdown
@@ -48,8 +47,8 @@ def write_report(name: str, found: Found, out: Path) -> Written:
     """
     report = _without_unheard(REPORTS[name](scale_of(name, found.runs)), found)
     folder = _Folder(out / report.name)
-    chosen = _choose(report, found)
-    runs = _runs(chosen)
+    chosen = choose_all(report, found)
+    runs = runs_of(chosen)
     tables = [
         *(fill_table(one, chosen[one.name]) for one in report.tables),
         *(fill_speakers(one, chosen[one.name]) for one in report.speakers),
@@ -67,7 +66,7 @@ def write_report(name: str, found: Found, out: Path) -> Written:
         folder.runs(runs)
     made = section(report, tables, figures, _listening(report, chosen, found.foreign))
     missing = [f"{report.name} {name}: {one.lacks}" for name, one in chosen.items() if one.lacks]
-    remarks = dict.fromkeys(line for one in chosen.values() for line in one.selection.remarks)
+    remarks = dict.fromkeys(line for one in chosen.values() for line in one.remarks)
     return Written(made, tuple(folder.files), tuple(missing), tuple(remarks), frozenset(runs))
 
 
@@ -78,14 +77,14 @@ def _without_unheard(report: Report, found: Found) -> Report:
     return replace(report, tables=[table for table in report.tables if not table.heard])
 
 
-def _choose(report: Report, found: Found) -> dict[str, Chosen]:
+def choose_all(report: Report, found: Found) -> dict[str, Chosen]:
     """Return results by table and figure; one cost of a round serves all of them."""
     chosen = {one.name: choose(found, one.needs(), one.experiment) for one in report.definitions}
-    costs = round_costs(list(_runs(chosen).values()))
-    return {name: with_speed_by_length(one, costs) for name, one in chosen.items()}
+    costs = round_costs(list(runs_of(chosen).values()))
+    return {name: with_costs(one, costs) for name, one in chosen.items()}
 
 
-def _runs(chosen: Mapping[str, Chosen]) -> dict[str, Run]:
+def runs_of(chosen: Mapping[str, Chosen]) -> dict[str, Run]:
     """Return every run of a report, once, by name."""
     return {run.name: run for one in chosen.values() for run in one.runs}
 
@@ -98,7 +97,7 @@ def write_every_run(found: Found, out: Path) -> Written:
     table = fill_table(definition, chosen)
     folder.table(table)
     results = {definition.name: chosen}
-    runs = _runs(results)
+    runs = runs_of(results)
     folder.runs(runs)
     made = section(report, [table], [], _listening(report, results, found.foreign))
     return Written(made, tuple(folder.files), (), (), frozenset(runs))
@@ -155,13 +154,17 @@ class _Folder:
 
     def runs(self, runs: Mapping[str, Run]) -> None:
         """Write configuration, figures and provenance of every run behind the report."""
-        rows = {name: _run_row(runs[name]) for name in sorted(runs)}
         self.files.append(self.folder / "runs.json")
-        write_json(self.files[-1], rows)
+        write_json(self.files[-1], run_rows(runs))
 
     def _write(self, name: str, data: str | bytes) -> None:
         self.files.append(self.folder / name)
         write_atomic(self.files[-1], data)
+
+
+def run_rows(runs: Mapping[str, Run]) -> dict[str, dict[str, Any]]:
+    """Return what runs.json says of each run, in order of names."""
+    return {name: _run_row(runs[name]) for name in sorted(runs)}
 
 
 def _run_row(run: Run) -> dict[str, Any]:

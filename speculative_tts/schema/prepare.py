@@ -41,7 +41,7 @@ class ListFormat(Enum):
 
 @dataclass
 class PrepareConfig:
-    """sst-prepare: a corpus; `corpora.tiny.TinyCorpusRecipe` adds fixed settings."""
+    """sst-prepare: a corpus; the makers' `corpora.tiny.TinyCorpusRecipe` adds fixed settings."""
 
     corpus: Corpus = Corpus.tiny  # corpus=<name> also chooses the defaults of the others
     path: ReadPath | None = None  # where the corpus is: the folder with dev-clean, test-clean, ...

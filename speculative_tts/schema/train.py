@@ -31,7 +31,7 @@ class Architecture(Enum):
 
 @dataclass
 class ValleTrainingConfig:
-    """Settings of architecture=valle; `training.valle` says more."""
+    """Settings of architecture=valle; the makers' `training.valle` says more."""
 
     dim: Count = 160  # width of the AR
     heads: Count = 5  # attention heads of the AR
@@ -47,7 +47,7 @@ class ValleTrainingConfig:
 
 @dataclass
 class SentencesTrainingConfig:
-    """Settings of architecture=sentences alone; `training.sentences` says more."""
+    """Settings of architecture=sentences alone; the makers' `training.sentences` says more."""
 
     # rows of the text on the clock of speech, by mean durations; false: one row a phone
     clock: Annotated[bool, Since(True)] = True
@@ -63,7 +63,7 @@ class SentencesTrainingConfig:
 
 @dataclass
 class TrainTargetConfig:
-    """sst-train-target: the tiny target; `training.target.TargetRecipe` adds fixed settings.
+    """sst-train-target: the tiny target; the makers' `target.TargetRecipe` adds fixed settings.
 
     `family=valle` chooses the other architecture, `family=tiny_fine` the fine target, which grows
     out of the trained one; both set steps and folders that suit.

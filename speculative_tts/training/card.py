@@ -15,7 +15,7 @@ from speculative_tts.provenance import command_line, content_hash
 from speculative_tts.reporting.checkpoints import INHERITANCE, LOSSES
 from speculative_tts.reporting.origin import mixed, origin
 from speculative_tts.reporting.quantities import quantity
-from speculative_tts.reporting.results import Result, result
+from speculative_tts.reporting.results import Result
 from speculative_tts.reporting.runs import Run, find_runs
 from speculative_tts.reporting.tables import Block, Cell, Heading, Line, Table, markdown
 from speculative_tts.schema.export import ExportConfig
@@ -90,7 +90,7 @@ def _weights_hash(run: Run, role: str) -> str | None:
 
 def _figures(runs: Sequence[Run], lookahead: int) -> Block:
     """Return the block of measured figures, one line per run."""
-    results = [result((run,)) for run in runs]
+    results = [Result((run,)) for run in runs]
     deepest = max((len(one.per_position.get("acceptance", ())) for one in results), default=0)
     positions = range(1, (deepest or lookahead) + 1)
     names = [*(f"acceptance@{position}" for position in positions), *FIGURES]

@@ -21,8 +21,7 @@ from speculative_tts.training.checkpoint import (
     source_hash,
     write_draft,
 )
-from speculative_tts.training.data.pairs import CUT, LOST, Data, SequenceBatch, load_data
-from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.data.pairs import CUT, IGNORED, LOST, Data, SequenceBatch, load_data
 from speculative_tts.training.grouped import group_distributions
 from speculative_tts.training.inherit import Inherited, inherit
 from speculative_tts.training.journal import Log, silent

@@ -13,8 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from speculative_tts.models.heads import HeadTensors, heads_of, save_heads
 from speculative_tts.schema.train import HeadKind
-from speculative_tts.training.data.pairs import SequenceBatch
-from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.data.pairs import IGNORED, SequenceBatch
 from speculative_tts.training.loop import Values
 from speculative_tts.training.trunk import TrainableTrunk
 

@@ -20,8 +20,7 @@ from torch import Tensor, nn
 
 from speculative_tts.models.families.valle.nar import LONGEST_PREFIX, ValleNAR, draw_prefix
 from speculative_tts.schema.train import Optimiser, TrainHeadsConfig
-from speculative_tts.training.data.pairs import CUT, LOST, SequenceBatch
-from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.data.pairs import CUT, IGNORED, LOST, SequenceBatch
 from speculative_tts.training.data.splits import (
     AnyBatch,
     LayeredBatch,

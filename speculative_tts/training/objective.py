@@ -9,8 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from speculative_tts.training.data.pairs import SequenceBatch
-from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.data.pairs import IGNORED, SequenceBatch
 from speculative_tts.training.loop import Values
 from speculative_tts.training.losses import Coarse, mix, needs_target, ungrouped
 

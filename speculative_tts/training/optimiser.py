@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 """Coefficients of the quintic iteration, from Jordan et al."""
@@ -75,32 +75,3 @@ def adamw(
 ) -> torch.optim.Optimizer:
     """Return AdamW with the betas that all trainings here use."""
     return torch.optim.AdamW(params, lr=lr, betas=(0.9, 0.95), weight_decay=weight_decay)
-
-
-def muon_and_adamw(
-    model: nn.Module, extras: nn.Module, rates: tuple[float, float], weight_decay: float
-) -> list[torch.optim.Optimizer]:
-    """Return AdamW at the second rate, but for the trunk's matrices Muon at the first.
-
-    `extras` are trained along with the model and thrown away.
-    """
-    matrices, others = split_parameters(model)
-    matrix_lr, other_lr = rates
-    return [
-        adamw([*others, *extras.parameters()], other_lr, weight_decay),
-        Muon(matrices, lr=matrix_lr, weight_decay=weight_decay),
-    ]
-
-
-def split_parameters(module: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """Return (matrices inside the trunk, everything else), for Muon and for AdamW.
-
-    The matrices of VALL-E's adaptive norms see one vector per stage: orthogonalising their gradient
-    of rank one would make noise.
-    """
-    matrices: list[nn.Parameter] = []
-    others: list[nn.Parameter] = []
-    for name, param in module.named_parameters():
-        is_matrix = param.ndim == 2 and ".layers." in name and "project_layer" not in name
-        (matrices if is_matrix else others).append(param)
-    return matrices, others

@@ -25,8 +25,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from speculative_tts.models.recurrent import BlockTensors, LayerTensors, layer_of, save_layer
-from speculative_tts.training.data.pairs import SequenceBatch
-from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.data.pairs import IGNORED, SequenceBatch
 from speculative_tts.training.headed import (
     States,
     called,

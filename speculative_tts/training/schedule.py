@@ -18,16 +18,6 @@ def cosine(*, steps: int, warmup: int) -> Rate:
     return rate
 
 
-def trapezoid(*, steps: int, warmup: int, decay: int) -> Rate:
-    """Return a rate that rises linearly, stays, and falls to zero over the last `decay` steps."""
-
-    def rate(base: float, step: int) -> float:
-        rise = min(1.0, (step + 1) / max(1, warmup))
-        return base * max(0.0, min(rise, (steps - step) / max(1, decay)))
-
-    return rate
-
-
 def eden(
     base: float,
     *,

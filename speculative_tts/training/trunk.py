@@ -19,8 +19,7 @@ from speculative_tts.models.families.valle.nar import ValleNAR
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.training.checkpoint import build_model, read_checkpoint, write_draft
-from speculative_tts.training.data.pairs import first_code
-from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.data.pairs import IGNORED, first_code
 
 
 @dataclass(frozen=True)

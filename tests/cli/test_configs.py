@@ -234,8 +234,8 @@ def test_help_of_many_keys_begins_with_ten_that_matter(
 
 
 def test_recipes_take_the_commands_keys() -> None:
-    recipes = [("speculative_tts.corpora.tiny", "TinyCorpusRecipe", "sst-prepare")]
-    recipes += [("speculative_tts.training.target", "TargetRecipe", "sst-train-target")]
+    recipes = [("speculative_tts_makers.corpora.tiny", "TinyCorpusRecipe", "sst-prepare")]
+    recipes += [("speculative_tts_makers.training.target", "TargetRecipe", "sst-train-target")]
     for module, name, program in recipes:
         config = command(program).compose(["seed=7", "out=there"])
         recipe = getattr(importlib.import_module(module), name)(**vars(config))

@@ -13,7 +13,7 @@ from speculative_tts.commands.help import options
 from speculative_tts.commands.train_draft import main as train_draft
 from speculative_tts.reporting import paper as papers
 from speculative_tts.reporting.experiments import PAPERS_OWN, TINY, Scale
-from speculative_tts.reporting.needs import matches, select
+from speculative_tts.reporting.needs import choose, matches
 from speculative_tts.reporting.runs import Found, Run, flatten
 from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.schema.common import Device, DType, Similarity
@@ -115,12 +115,12 @@ def test_the_experiments_fill_the_report_and_make_nothing_else(paper: str, scale
     hidden = {run.name: run for run in found.runs}
     for definition in (*report.tables, *report.figures):
         needs = definition.needs()
-        filled = select(found, needs).runs
+        filled = choose(found, needs).results
         assert needs.keys() == filled.keys(), definition.name
         for key, need in needs.items():
             shown = [run for run in found.runs if matches(run.config, need.where)]
             if need.nearest is not None:
-                shown = list(filled[key])
+                shown = list(filled[key].runs)
                 if definition.name in SEARCHES:
                     assert {run.config["rule.groups.mean_size"] for run in shown} == {SEARCHED}
             for run in shown:

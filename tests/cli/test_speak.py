@@ -20,11 +20,11 @@ from speculative_tts.assets import resolve
 from speculative_tts.codecs.audio import EDGE
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.commands import speak
-from speculative_tts.corpora import flite
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.records import ListItem
 from speculative_tts.schema.common import ListConfig
 from speculative_tts.schema.speak import SpeakConfig
+from speculative_tts_makers.corpora import flite
 from tests.fake_models import WORDS, FakeModels, tone, watch_systems, write_fake_models
 
 ROOT = Path(__file__).parents[2]

@@ -9,6 +9,7 @@ import pytest
 import speculative_tts
 
 PACKAGE = Path(speculative_tts.__file__).parent
+MAKERS = PACKAGE.with_name("speculative_tts_makers")
 READERS = {  # call -> files that may make it, and why
     "json.loads": {
         "typed.py": "the reader",
@@ -18,9 +19,9 @@ READERS = {  # call -> files that may make it, and why
         "checks/compare.py": "golden files, which may be lists",
         "corpora/extract.py": "metadata of our own shards",
         "corpora/settings.py": "settings that the same command noted",
-        "corpora/testset.py": "a list that the same command wrote",
         "listening/answers.py": "a column of our own database",
         "listening/server.py": "a request, not a file",
+        "makers: corpora/testset.py": "a list that the same command wrote",
         "models/families/row_layout.py": "a key of a cache in memory",
         "reporting/page.py": "a copy of data in memory",
         "training/data/columns.py": "metadata of our own shards",
@@ -56,8 +57,9 @@ def calls(source: str) -> Iterator[str]:
 
 def callers(call: str) -> set[str]:
     return {
-        str(path.relative_to(PACKAGE))
-        for path in PACKAGE.rglob("*.py")
+        f"{prefix}{path.relative_to(package)}"
+        for prefix, package in (("", PACKAGE), ("makers: ", MAKERS))
+        for path in package.rglob("*.py")
         if call in calls(path.read_text(encoding="utf-8"))
     }
 

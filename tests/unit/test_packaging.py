@@ -15,12 +15,14 @@ from speculative_tts import assets
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 TOOLS = PROJECT["tool"]["setuptools"]
+PACKAGES = ("speculative_tts", "speculative_tts_makers")
 
 
 def test_every_package_is_listed() -> None:
     tree = {
         ".".join(path.parent.relative_to(ROOT).parts)
-        for path in (ROOT / "speculative_tts").rglob("__init__.py")
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("__init__.py")
     }
     assert set(TOOLS["packages"]) == tree | {"speculative_tts.configs"}
 
@@ -31,7 +33,7 @@ def test_every_file_of_the_package_is_python_or_listed_data() -> None:
         folder = ROOT.joinpath(*package.split("."))
         for pattern in patterns:
             data |= set(folder.glob(pattern))
-    for path in (ROOT / "speculative_tts").rglob("*"):
+    for path in chain.from_iterable((ROOT / package).rglob("*") for package in PACKAGES):
         if path.is_file() and path.suffix not in {".py", ".pyc"}:
             assert path in data, f"{path.relative_to(ROOT)} would be missing from the wheel"
 

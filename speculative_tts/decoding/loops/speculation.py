@@ -66,14 +66,10 @@ class Speculation:
         parts = (id(self.target), id(self.drafter), id(self.rule))
         key = (*parts, self.sampler, self.stop_ids, self.lookahead)
         return LoopSpec(
-            lambda size: self.loop(size, observer),
+            lambda size: Rounds(self, size, observer or Observer()),
             slack=self.lookahead,
             key=key if observer is None else None,  # who watches looks at numbers
         )
-
-    def loop(self, size: Size, observer: Observer | None = None) -> "Rounds":
-        """Return the loop for batches of a size."""
-        return Rounds(self, size, observer or Observer())
 
 
 class Rounds:

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from speculative_tts.evaluation.audio import Wave
-from speculative_tts.evaluation.judge import Measure, Measures, single
+from speculative_tts.evaluation.judge import BatchJudge, Measures
 from speculative_tts.evaluation.local_model import LocalModel
 from speculative_tts.evaluation.weights import PublishedModel, offline
 from speculative_tts.evaluation.wer import Transcriber
 
 
 @dataclass(frozen=True)
-class Conformer(Transcriber, LocalModel):
+class Conformer(Transcriber, BatchJudge, LocalModel):
     """A NeMo transducer over subwords, from its .nemo file."""
 
     published: ClassVar = PublishedModel(
@@ -32,10 +32,6 @@ class Conformer(Transcriber, LocalModel):
         "normaliser": "letters, digits and apostrophes",
         "label": "NeMo Conformer-Transducer large, greedy, letters",
     }
-
-    def load(self) -> Measure:
-        """Load the model as a function from a wave to its transcript."""
-        return single(self.load_many())
 
     def load_many(self) -> Measures:
         """Load the model as a function from waves to their transcripts."""

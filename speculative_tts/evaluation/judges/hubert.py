@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave
-from speculative_tts.evaluation.judge import Measure, Measures, single
+from speculative_tts.evaluation.judge import BatchJudge, Measures
 from speculative_tts.evaluation.local_model import LocalModel
 from speculative_tts.evaluation.weights import WEIGHTS, PublishedModel, offline
 from speculative_tts.evaluation.wer import Transcriber
@@ -16,7 +16,7 @@ from speculative_tts.pretrained import AGAIN, read_pretrained
 
 
 @dataclass(frozen=True)
-class Hubert(Transcriber, LocalModel):
+class Hubert(Transcriber, BatchJudge, LocalModel):
     """HuBERT with a CTC head."""
 
     published: ClassVar = PublishedModel(
@@ -34,10 +34,6 @@ class Hubert(Transcriber, LocalModel):
         "normaliser": "letters, digits and apostrophes",
         "label": "HuBERT-large, greedy CTC, letters",
     }
-
-    def load(self) -> Measure:
-        """Load the model as a function from a wave to its transcript."""
-        return single(self.load_many())
 
     def load_many(self) -> Measures:
         """Load the model as a function from waves to their transcripts."""

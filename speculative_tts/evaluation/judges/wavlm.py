@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from speculative_tts.evaluation.audio import Wave
-from speculative_tts.evaluation.judge import Measure, Measures, single
+from speculative_tts.evaluation.judge import BatchJudge, Measures
 from speculative_tts.evaluation.local_model import LocalModel
 from speculative_tts.evaluation.similarity import FLOOR, VoiceComparison, to_numbers
 from speculative_tts.evaluation.weights import PublishedModel, offline
@@ -36,7 +36,7 @@ LARGE: dict[str, Any] = {  # WavLM-large, as microsoft/wavlm-large's config.json
 
 
 @dataclass(frozen=True)
-class WavlmLarge(VoiceComparison, LocalModel):
+class WavlmLarge(VoiceComparison, BatchJudge, LocalModel):
     """WavLM-large and ECAPA-TDNN embeddings of 256 numbers."""
 
     published: ClassVar = PublishedModel(
@@ -52,10 +52,6 @@ class WavlmLarge(VoiceComparison, LocalModel):
         "dtype": "float32",
         "floor": FLOOR,
     }
-
-    def load(self) -> Measure:
-        """Load the model as a function from a wave to its embedding."""
-        return single(self.load_many())
 
     def load_many(self) -> Measures:
         """Load the model as a function from waves to their embeddings."""

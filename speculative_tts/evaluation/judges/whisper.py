@@ -11,7 +11,7 @@ from dataclasses import astuple, dataclass
 from typing import Any, ClassVar
 
 from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave
-from speculative_tts.evaluation.judge import Measure, Measures, single
+from speculative_tts.evaluation.judge import BatchJudge, Measures
 from speculative_tts.evaluation.local_model import LocalModel
 from speculative_tts.evaluation.weights import WEIGHTS, PublishedModel, offline
 from speculative_tts.evaluation.wer import Normaliser, Transcriber
@@ -33,7 +33,7 @@ MULTILINGUAL, V3_MELS = 51_865, 128  # fewest ids of those that know other langu
 
 
 @dataclass(frozen=True)
-class Whisper(Transcriber, LocalModel):
+class Whisper(Transcriber, BatchJudge, LocalModel):
     """Whisper of any size; the preset's is large-v3."""
 
     published: ClassVar = PublishedModel(
@@ -86,10 +86,6 @@ class Whisper(Transcriber, LocalModel):
         module = offline("transformers.models.whisper.english_normalizer")
         normalise = module.EnglishTextNormalizer(table)
         return lambda text: str(normalise(text))
-
-    def load(self) -> Measure:
-        """Load the model as a function from a wave to its transcript."""
-        return single(self.load_many())
 
     def load_many(self) -> Measures:
         """Load the model as a function of waves; one longer than a window is transcribed alone."""

@@ -17,7 +17,15 @@ from speculative_tts.decoding.engine import Engine, Spoken, Timed
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.streaming import Stream, growing
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.records import Arrivals, Clock, DecodeRecord, ListItem, Split, spread
+from speculative_tts.records import (
+    SECONDS,
+    Arrivals,
+    Clock,
+    DecodeRecord,
+    ListItem,
+    Split,
+    spread,
+)
 from speculative_tts.runs.clocks import Clocks, Elsewhere, memory_speed
 from speculative_tts.runs.run import check_audio, of_row, record
 from speculative_tts.runs.target_tokens import TargetTokens
@@ -48,9 +56,6 @@ class Unmade:
 
     id: str
     why: str
-
-
-SECONDS = ("lm_seconds", "prefill_seconds", "baseline_seconds", "baseline_prefill_seconds")
 
 
 def clock_of(decoded: Mapping[System, Timed], system: System, memory: float | None) -> Clock:

@@ -26,9 +26,9 @@ from speculative_tts.models.speech_lm import Layout, follows_voice
 from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.schema.train import CodesFrom
 from speculative_tts.training.data.columns import Columns, StoredUtterance
-from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.laws import TopDistributions
 
+IGNORED = -100  # target of a position from which nothing is learnt
 CUT = "cut_sequences"  # in journals and summaries
 LOST = "were longer than the target's rows may be (target.rows.max_length) and lost their end"
 PADDING = -1  # of VALL-E's inputs; other targets are causal and never see padding

@@ -20,10 +20,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from speculative_tts.caches import groups, provide, store, vectors
-from speculative_tts.caches.progress import Progress
 from speculative_tts.codecs.registry import Codec, load_codec
 from speculative_tts.decoding.rules.group import Group
 from speculative_tts.models.decoder.loading import EMBEDDING, stored_rows
+from speculative_tts.progress import Progress
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema.common import GroupsConfig, GroupWeights, Similarity
 

@@ -15,7 +15,12 @@ from speculative_tts.codecs import world
 from speculative_tts.codecs.postnet import NEIGHBOURS, Postnet
 from speculative_tts.codecs.tiny import TOKEN_FEATURES, TinyCodec, stack_frames
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
-from speculative_tts.corpora.postnet import UNITS, decoded_and_true, train_postnet, with_postnet
+from speculative_tts_makers.corpora.postnet import (
+    UNITS,
+    decoded_and_true,
+    train_postnet,
+    with_postnet,
+)
 
 SIZE = 6
 

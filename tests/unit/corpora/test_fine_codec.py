@@ -11,11 +11,11 @@ import pytest
 
 from speculative_tts.codecs.tiny import FRAMES_PER_TOKEN, TinyCodec
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
-from speculative_tts.corpora import features, tiny
-from speculative_tts.corpora.features import SpokenTake, read_feature_shard
-from speculative_tts.corpora.plan import Take
-from speculative_tts.corpora.postnet import with_postnet
-from speculative_tts.corpora.residual import ResidualConfig
+from speculative_tts_makers.corpora import features, tiny
+from speculative_tts_makers.corpora.features import SpokenTake, read_feature_shard
+from speculative_tts_makers.corpora.plan import Take
+from speculative_tts_makers.corpora.postnet import with_postnet
+from speculative_tts_makers.corpora.residual import ResidualConfig
 
 COLUMNS = 27  # of a frame
 N_TAKES, N_FINE_TAKES = 60, 20

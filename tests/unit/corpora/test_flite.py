@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from speculative_tts.codecs import world
-from speculative_tts.corpora.features import MARGIN_SECONDS, trim
-from speculative_tts.corpora.flite import SpokenPhrase, speak, word_times
+from speculative_tts_makers.corpora.features import MARGIN_SECONDS, trim
+from speculative_tts_makers.corpora.flite import SpokenPhrase, speak, word_times
 
 SEGMENTS = [("pau", 0.2), ("w", 0.3), ("ah", 0.4), ("n", 0.5), ("t", 0.6), ("uw", 0.8), ("pau", 1)]
 

@@ -15,10 +15,10 @@ from speculative_tts.codecs import registry
 from speculative_tts.codecs.audio import read_wave
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.commands import decode, prepare
-from speculative_tts.corpora import given
-from speculative_tts.corpora.given import plan_rows, write_given
 from speculative_tts.records import read_jsonl, read_list, to_row, write_jsonl
 from speculative_tts.schema.prepare import PrepareConfig
+from speculative_tts_makers.corpora import given
+from speculative_tts_makers.corpora.given import plan_rows, write_given
 
 SHIPPED = resolve("tiny:testset/list.jsonl")
 

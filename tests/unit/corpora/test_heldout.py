@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow.parquet as pq
 
-from speculative_tts.corpora import codes, heldout
+from speculative_tts_makers.corpora import heldout, take_codes
 
 
 def test_rows_are_what_drafts_read(tmp_path, monkeypatch):
@@ -14,7 +14,7 @@ def test_rows_are_what_drafts_read(tmp_path, monkeypatch):
         id="dev-x-0", speaker=SimpleNamespace(name="x"), words=("one", "two"), duration_stretch=1.0
     )
     path = tmp_path / "dev-0000.parquet"
-    heldout.write_dev_codes([item], [item], codec, path, codes.CODES_SCHEMA)
+    heldout.write_dev_codes([item], [item], codec, path, take_codes.CODES_SCHEMA)
     rows = pq.read_table(path).to_pylist()
     assert len(rows) == 2
     assert rows[0] | {"codes": list(range(8)), "word_ends": [3, 8], "split": "dev"} == rows[0]

@@ -2,8 +2,13 @@
 
 import numpy as np
 
-from speculative_tts.corpora.plan import MIN_RESERVED_WORDS, draw_words, plan_list, plan_takes
-from speculative_tts.corpora.speakers import SPEAKERS
+from speculative_tts_makers.corpora.plan import (
+    MIN_RESERVED_WORDS,
+    draw_words,
+    plan_list,
+    plan_takes,
+)
+from speculative_tts_makers.corpora.speakers import SPEAKERS
 
 
 def test_evaluation_strings_are_never_trained_on_nor_shared() -> None:

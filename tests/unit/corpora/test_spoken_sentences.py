@@ -10,9 +10,9 @@ import pytest
 import soundfile
 
 from speculative_tts.codecs import world
-from speculative_tts.corpora import sentence_lists
-from speculative_tts.corpora.flite import PAUSE, SpokenText
-from speculative_tts.corpora.sentences import (
+from speculative_tts_makers.corpora import sentence_lists
+from speculative_tts_makers.corpora.flite import PAUSE, SpokenText
+from speculative_tts_makers.corpora.sentences import (
     AFTER,
     BEFORE,
     SpokenSentence,
@@ -20,7 +20,7 @@ from speculative_tts.corpora.sentences import (
     read_shard,
     write_shard,
 )
-from speculative_tts.corpora.texts import cleaned, held_out, sentences, split, text_key
+from speculative_tts_makers.corpora.texts import cleaned, held_out, sentences, split, text_key
 
 
 def test_wordnets_examples_are_read(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_shard_comes_back_as_it_was_spoken(
 
     made: list[SpokenSentence] = []
     monkeypatch.setattr(
-        "speculative_tts.corpora.sentences.speak_sentence",
+        "speculative_tts_makers.corpora.sentences.speak_sentence",
         lambda text, voice: made.append(speak(text, voice)) or made[-1],
     )
     write_shard((["Hi there you.", "And you too."], "slt", tmp_path / "train-slt-0000.npz"))

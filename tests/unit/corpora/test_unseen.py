@@ -9,11 +9,11 @@ import soundfile
 
 from speculative_tts.assets import resolve
 from speculative_tts.commands import prepare
-from speculative_tts.corpora import unseen
-from speculative_tts.corpora.plan import plan_list, plan_takes
-from speculative_tts.corpora.unseen import plan_unseen
 from speculative_tts.records import read_list
 from speculative_tts.schema.prepare import Corpus, PrepareConfig
+from speculative_tts_makers.corpora import unseen
+from speculative_tts_makers.corpora.plan import plan_list, plan_takes
+from speculative_tts_makers.corpora.unseen import plan_unseen
 
 
 def words_of(corpus: Corpus) -> set[tuple[str, ...]]:

@@ -6,9 +6,9 @@ import pytest
 
 from speculative_tts.assets import resolve
 from speculative_tts.commands import prepare
-from speculative_tts.corpora.voices import dev_strings, voice_rows
 from speculative_tts.records import ListItem, read_list
 from speculative_tts.schema.prepare import PrepareConfig
+from speculative_tts_makers.corpora.voices import dev_strings, voice_rows
 
 
 def test_every_voice_says_every_string(tmp_path: Path) -> None:

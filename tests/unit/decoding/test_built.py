@@ -50,15 +50,15 @@ def test_an_engine_has_what_its_system_decodes_with(
     config = make(*told)
     made = builder.build_engine(config, config.system)
     names = ("draft", "speculation", "multi")
-    assert {name for name in names if getattr(made.methods, name) is not None} == parts
+    assert {name for name in names if getattr(made, name) is not None} == parts
 
 
 def test_heads_are_of_their_systems_alone(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Builder, "multi", "heads and who chooses among them")
     for system in ("multi_token", "uncached_heads"):
         config = make(f"system={system}")
-        assert builder.build_engine(config, config.system).methods.multi == Builder.multi
-    assert builder.build_engine(config).methods.multi is None
+        assert builder.build_engine(config, config.system).multi == Builder.multi
+    assert builder.build_engine(config).multi is None
 
 
 def test_an_engine_fills_layers_by_its_refiner(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -266,7 +266,7 @@ def test_a_block_rule_weighs_and_its_rounds_have_uniforms_of_their_own(
     made.decode([request(maximum=9)], watch)
     assert [one is not None for one in watch.weights] == [weighs] * len(watch.weights)
     one = request(maximum=9)
-    loop = made.loop(Size.of([one], 2))
+    loop = made.looping().make(Size.of([one], 2))
     loop.load([one])
     before = loop.rows.uniforms.clone()
     loop.rows.renew()

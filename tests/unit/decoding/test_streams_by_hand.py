@@ -15,7 +15,7 @@ from toy_lists import N_CODES, RATE, SAMPLER, STOP, ToyCodec, engine
 from speculative_tts.codecs.pieces import Window, Windowed
 from speculative_tts.decoding import streaming
 from speculative_tts.decoding.blocks.build import MultiToken
-from speculative_tts.decoding.engine import Engine, Methods
+from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.loops import observer
 from speculative_tts.decoding.loops.graphs import Graphs
 from speculative_tts.decoding.loops.observer import Instruments, synchronise
@@ -40,8 +40,7 @@ def every_system(**parts: Any) -> Engine:
     heads: Any = Mixed(N_CODES + 1, 3)
     choose = choosers(N_CODES + 1, (STOP,), SAMPLER)["independent"]
     multi = MultiToken(heads, choose, {})
-    methods = Methods(made.draft, speculating().speculation, multi)
-    return replace(made, methods=methods, **parts)
+    return replace(made, speculation=speculating().speculation, multi=multi, **parts)
 
 
 @pytest.mark.parametrize("system", STREAMED)

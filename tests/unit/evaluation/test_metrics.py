@@ -19,8 +19,8 @@ from speculative_tts.records import Arrivals, Counts, DecodeRecord, Split
 from speculative_tts.reporting.captions import caption
 from speculative_tts.reporting.definitions import Column, Panel, Row, TableDefinition
 from speculative_tts.reporting.fill_table import fill_table
+from speculative_tts.reporting.needs import choose
 from speculative_tts.reporting.runs import find_runs
-from speculative_tts.reporting.selection import choose
 from speculative_tts.reporting.tables import markdown
 from speculative_tts.schema.evaluate import EvalConfig
 

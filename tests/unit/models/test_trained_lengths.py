@@ -11,7 +11,7 @@ from speculative_tts import assets
 from speculative_tts.commands.speak import _note_length
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.phones import read_layout
-from speculative_tts.training.data.recordings import Recording, RecordingsBySpeaker
+from speculative_tts_makers.training.recordings import Recording, RecordingsBySpeaker
 
 SHIPPED = [SpeechLayout.from_folder(assets.TINY / name) for name in ("target", "target_fine")]
 

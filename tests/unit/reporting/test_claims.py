@@ -7,14 +7,14 @@ import pytest
 from synthetic_runs import FINE, groups_of, make_run
 
 from speculative_tts.commands.report import main
+from speculative_tts.evaluation.statistics import Measure
 from speculative_tts.reporting.definitions import Claim, ClaimKind
 from speculative_tts.reporting.experiments import TINY
 from speculative_tts.reporting.fill_claims import Finding, _whole, figure_of, verdict
-from speculative_tts.reporting.needs import SelectedRuns
+from speculative_tts.reporting.needs import Chosen
 from speculative_tts.reporting.quantities import quantity
-from speculative_tts.reporting.results import Measure, Result
+from speculative_tts.reporting.results import Result
 from speculative_tts.reporting.runs import Run
-from speculative_tts.reporting.selection import Chosen
 from speculative_tts.reporting.shown import REPORTS
 
 OF_PCG = FINE | {
@@ -66,7 +66,7 @@ def test_a_starved_machine_is_said_in_its_row() -> None:
     """A machine with a fifth of its memory's speed led the README."""
     told = {"memory": {"gb_per_second": 9.0, "quiet": 10.0}}
     found = [
-        Result((Run(Path("run"), {}, {"memory": speed}, told),), {}, {}).starved
+        Result((Run(Path("run"), {}, {"memory": speed}, told),)).starved
         for speed in (5.0, 8.0, None)
     ]
     assert found == ["starved: 5 GB/s a core, quiet 10", "", ""]
@@ -102,21 +102,23 @@ def test_a_headline_holds_where_all_its_parts_do() -> None:
 
 
 def test_a_ratio_is_over_the_other_systems_figure() -> None:
+    def figure(value: float) -> dict[str, float]:
+        return {"value": value, "low": 0.8 * value, "high": 1.25 * value, "processes": 5}
+
     fast, slow = (
         Result(
             (),
-            {"speedup": {"value": value, "low": 0.8 * value, "high": 1.25 * value, "processes": 5}},
-            {},
+            {"metrics": {"speedup": figure(value)}},
         )
         for value in (1.4, 0.05)
     )
     claim = Claim("", "", "speedup", "fast", over="slow", above=2.0)
-    found = figure_of(claim, Chosen({"fast": fast, "slow": slow}, SelectedRuns({})))
+    found = figure_of(claim, Chosen({"fast": fast, "slow": slow}))
     assert (found.value, found.low, found.high) == pytest.approx((28.0, 28 * 0.64, 28 / 0.64))
     assert verdict(found, claim) is Finding.shows
     assert Measure(1.0, -0.1, 2.0).over(Measure(2.0, 1.0, 3.0)) == Measure(0.5)
     assert Measure(1.0, 0.9, 1.1).over(Measure(0.1, -0.1, 0.3)) == Measure(10.0)
-    alone = figure_of(claim, Chosen({"fast": fast}, SelectedRuns({})))
+    alone = figure_of(claim, Chosen({"fast": fast}))
     assert verdict(alone, claim) is Finding.missing
 
 

@@ -12,11 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.text import Text
 from shipped import figure as read_figure
 
+from speculative_tts.evaluation.statistics import Measure
 from speculative_tts.reporting.definitions import FigureDefinition
 from speculative_tts.reporting.experiments import TINY
 from speculative_tts.reporting.figures import SETTINGS, _canvas, draw
 from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series
-from speculative_tts.reporting.results import Measure
 from speculative_tts.reporting.shown import REPORTS
 
 CURVE = Series(

@@ -8,7 +8,7 @@ import pytest
 from synthetic_runs import FINE, config_of, groups_of, make_run, write_run
 
 from speculative_tts.commands.report import main
-from speculative_tts.reporting.needs import Need, select
+from speculative_tts.reporting.needs import Need, choose
 from speculative_tts.reporting.runs import find_runs
 
 TYPICAL = {"epsilon": 0.3, "alpha": 0.09}
@@ -29,10 +29,10 @@ def test_what_a_need_leaves_open_of_a_rule_is_as_the_rule_is_set(
     speculated(tmp_path, "usual", "typical", 0.1, **TYPICAL)
     speculated(tmp_path, "wider", "typical", 0.4, **TYPICAL | {"alpha": 0.5})
     need = Need("typical", {"rule.name": "typical", **asked})
-    (run,) = select(find_runs(tmp_path), {"typical": need}).runs["typical"]
+    (run,) = choose(find_runs(tmp_path), {"typical": need}).results["typical"].runs
     assert run.name == "usual"
     named = Need("typical", {**need.where, "rule.alpha": 0.5})
-    (run,) = select(find_runs(tmp_path), {"typical": named}).runs["typical"]
+    (run,) = choose(find_runs(tmp_path), {"typical": named}).results["typical"].runs
     assert run.name == "wider"
 
 
@@ -40,7 +40,7 @@ def test_a_run_from_before_a_setting_came_counts(tmp_path: Path) -> None:
     speculated(tmp_path, "old", "exact", 0.0)
     speculated(tmp_path, "by-blocks", "exact", 0.4, block=True)
     need = Need("exact", {"rule.name": "exact"})
-    (run,) = select(find_runs(tmp_path), {"exact": need}).runs["exact"]
+    (run,) = choose(find_runs(tmp_path), {"exact": need}).results["exact"].runs
     assert run.name == "old"
 
 

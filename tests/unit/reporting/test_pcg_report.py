@@ -9,7 +9,7 @@ from synthetic_runs import groups_of, make_pcg_runs, make_run
 
 from speculative_tts.commands.report import main
 from speculative_tts.reporting.experiments import TINY
-from speculative_tts.reporting.needs import select
+from speculative_tts.reporting.needs import choose
 from speculative_tts.reporting.runs import find_runs
 from speculative_tts.reporting.shown import REPORTS
 
@@ -150,7 +150,7 @@ def group_run(runs: Path, size: float, strength: float, seed: int = 0) -> None:
 def test_a_speed_that_no_run_reaches_is_said(tmp_path: Path) -> None:
     make_run(tmp_path, "speculative", rule="tolerance", beta=0.3, n=12)
     group_run(tmp_path, 10.0, 0.0)
-    (note,) = select(find_runs(tmp_path), NEEDS).notes
+    (note,) = choose(find_runs(tmp_path), NEEDS).notes
     assert "not met by any run" in note
 
 
@@ -159,13 +159,13 @@ def test_runs_with_all_seeds_win_over_a_nearer_one_with_a_single_seed(tmp_path: 
         make_run(tmp_path, "speculative", rule="tolerance", beta=0.3, n=12, seed=seed)
         group_run(tmp_path, 40.0, 0.4, seed)
     group_run(tmp_path, 30.0, 0.3)
-    chosen = select(find_runs(tmp_path), NEEDS).runs["pcg"]
+    chosen = choose(find_runs(tmp_path), NEEDS).results["pcg"].runs
     assert [run.config["rule.groups.mean_size"] for run in chosen] == [40.0, 40.0]
     assert [run.seed for run in chosen] == [0, 1]
 
 
 def test_without_the_system_to_meet_nothing_is_chosen(tmp_path: Path) -> None:
     group_run(tmp_path, 10.0, 0.1)
-    selection = select(find_runs(tmp_path), NEEDS)
+    selection = choose(find_runs(tmp_path), NEEDS)
     assert not selection.runs
     assert len(selection.missing) == 2

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from synthetic_runs import make_run
 
-from speculative_tts.reporting.needs import Need, figure, select
+from speculative_tts.reporting.needs import Need, choose, figure
 from speculative_tts.reporting.runs import Run, find_runs
 
 TARGET = Need("Target alone", {"system": "target"})
@@ -46,7 +46,7 @@ def test_a_missing_run_names_the_command_that_makes_it(
 ) -> None:
     make_run(tmp_path / "runs", "target", n=4)
     monkeypatch.chdir(tmp_path)
-    (missing,) = select(find_runs(tmp_path / "runs"), NEEDS, "ssd/table1").missing
+    (missing,) = choose(find_runs(tmp_path / "runs"), NEEDS, "ssd/table1").missing
     text = (
         "SSD: sst-decode system=speculative rule=tolerance rule.beta=0.4 lookahead=3 "
         "out=runs (all of them: sst-decode experiment=ssd/table1 out=runs), "
@@ -55,13 +55,13 @@ def test_a_missing_run_names_the_command_that_makes_it(
     assert str(missing) == text
     monkeypatch.chdir("/")
     monkeypatch.setattr(Path, "cwd", lambda: tmp_path / "elsewhere")
-    (missing,) = select(find_runs(tmp_path / "runs"), NEEDS, "ssd/table1").missing
+    (missing,) = choose(find_runs(tmp_path / "runs"), NEEDS, "ssd/table1").missing
     assert str(missing) == text.replace("=runs", "=<folder>/runs")
 
 
 def test_the_command_repeats_what_the_other_runs_have(tmp_path: Path) -> None:
     make_run(tmp_path, "target", n=4, limit=40)
-    (missing,) = select(find_runs(tmp_path), NEEDS).missing
+    (missing,) = choose(find_runs(tmp_path), NEEDS).missing
     assert " limit=40 out=" in missing.command
 
 
@@ -84,24 +84,24 @@ def test_contexts_are_not_mixed(tmp_path: Path) -> None:
     make_run(tmp_path, "target", n=4)
     make_run(tmp_path, "target", n=2, limit=2)
     ssd(tmp_path, limit=2)
-    selection = select(find_runs(tmp_path), NEEDS)
-    assert {run.config["limit"] for runs in selection.runs.values() for run in runs} == {2}
+    selection = choose(find_runs(tmp_path), NEEDS)
+    assert {run.config["limit"] for run in selection.runs} == {2}
     assert selection.remarks == ("target-s0-00000000 left out: limit=None",)
 
 
 def test_the_target_does_not_depend_on_the_draft(tmp_path: Path) -> None:
     make_run(tmp_path, "target", n=4)
     ssd(tmp_path, draft={"name": "other", "path": "runs/draft"})
-    selection = select(find_runs(tmp_path), NEEDS)
-    assert set(selection.runs) == {"target", "ssd"}
+    selection = choose(find_runs(tmp_path), NEEDS)
+    assert set(selection.results) == {"target", "ssd"}
 
 
 def test_seeds_are_gathered_and_the_newest_of_a_seed_is_taken(tmp_path: Path) -> None:
     make_run(tmp_path, "target", seed=1, n=4)
     make_run(tmp_path, "target", seed=0, n=4, date="2026-01-01")
     make_run(tmp_path, "target", seed=0, n=4, date="2026-02-01", instrument=5)
-    selection = select(find_runs(tmp_path), {"target": TARGET})
-    runs = selection.runs["target"]
+    selection = choose(find_runs(tmp_path), {"target": TARGET})
+    runs = selection.results["target"].runs
     assert [run.seed for run in runs] == [0, 1]
     assert runs[0].provenance["date"] == "2026-02-01"
     assert selection.remarks == ("target-s0-00000000 left out: a newer run has its seed",)
@@ -113,8 +113,8 @@ def test_other_weights_are_another_context(tmp_path: Path) -> None:
         provenance = json.loads((folder / "provenance.json").read_text())
         changed = provenance | {"date": date, "weights": {"target": weights}}
         (folder / "provenance.json").write_text(json.dumps(changed))
-    selection = select(find_runs(tmp_path), {"target": TARGET})
-    assert len(selection.runs["target"]) == 1
+    selection = choose(find_runs(tmp_path), {"target": TARGET})
+    assert len(selection.results["target"].runs) == 1
     assert "weights.target=" in selection.remarks[0]
 
 

@@ -21,8 +21,8 @@ from speculative_tts.commands.eval import main as evaluate
 from speculative_tts.commands.report import main
 from speculative_tts.reporting.experiments import PAPERS_OWN, TINY, Scale, read, scale_of, values
 from speculative_tts.reporting.fill_table import fill_table
+from speculative_tts.reporting.needs import choose
 from speculative_tts.reporting.runs import find_runs
-from speculative_tts.reporting.selection import choose
 from speculative_tts.reporting.shown import REPORTS
 
 PAPERS = ("ssd", pytest.param("pcg", marks=pytest.mark.whole), "mtp")

@@ -9,12 +9,12 @@ import draw_page
 import pytest
 from shipped import read_page, shipped_section
 
+from speculative_tts.evaluation.statistics import Measure
 from speculative_tts.reporting.definitions import Row
 from speculative_tts.reporting.examples import Heard
 from speculative_tts.reporting.experiments import TINY
 from speculative_tts.reporting.page import read_sections, section
 from speculative_tts.reporting.points import LOSS, answers, retimed
-from speculative_tts.reporting.results import Measure
 from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.reporting.tables import (
     Block,

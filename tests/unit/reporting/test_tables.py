@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from speculative_tts.reporting.results import NOTHING, Measure
+from speculative_tts.evaluation.statistics import NOTHING, Measure
 from speculative_tts.reporting.tables import (
     Block,
     Cell,

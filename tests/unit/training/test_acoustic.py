@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import cosine_similarity
 
-from speculative_tts.training.acoustic import AcousticPull
+from speculative_tts_makers.training.acoustic import AcousticPull
 
 
 def pair() -> tuple[torch.Tensor, torch.Tensor]:

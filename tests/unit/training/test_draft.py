@@ -23,13 +23,13 @@ from speculative_tts.training import loop, objective
 from speculative_tts.training.checkpoint import TargetCheckpoint, build_model, read_checkpoint
 from speculative_tts.training.data.columns import Columns
 from speculative_tts.training.data.pairs import (
+    IGNORED,
     PromptedSequences,
     SequenceBatch,
     SequenceWriter,
     load_data,
     write_rows,
 )
-from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.draft import DraftTraining, make_draft
 from speculative_tts.training.heads import train_heads
 from speculative_tts.training.journal import silent

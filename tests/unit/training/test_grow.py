@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from speculative_tts.codecs.tiny import TOKEN_FEATURES, TinyCodec
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.training.checkpoint import build_model
-from speculative_tts.training.grow import deepen, grow_target, refine
+from speculative_tts_makers.training.grow import deepen, grow_target, refine
 
 COARSE = TinyCodec(
     np.random.default_rng(0).normal(size=(LAYOUT.n_codes, TOKEN_FEATURES)).astype(np.float32),

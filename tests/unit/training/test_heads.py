@@ -24,8 +24,7 @@ from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.schema.train import HeadKind, LossConfig, TrainHeadsConfig
 from speculative_tts.training import heads
 from speculative_tts.training.checkpoint import read_checkpoint
-from speculative_tts.training.data.pairs import SequenceBatch, load_data
-from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.data.pairs import IGNORED, SequenceBatch, load_data
 from speculative_tts.training.draft import speech_sampler
 from speculative_tts.training.headed import States, head_targets, states_of
 from speculative_tts.training.loop import Training

@@ -20,13 +20,13 @@ from speculative_tts.schema.train import CodesFrom, TrainDraftConfig
 from speculative_tts.training import objective, own
 from speculative_tts.training.data.columns import StoredUtterance
 from speculative_tts.training.data.pairs import (
+    IGNORED,
     SequenceBatch,
     SequenceWriter,
     collate,
     load_data,
     write_rows,
 )
-from speculative_tts.training.data.recordings import IGNORED
 from speculative_tts.training.laws import TopDistributions
 from speculative_tts.training.losses import kl, tv
 from speculative_tts.training.objective import Objective

@@ -15,8 +15,7 @@ from speculative_tts.runs import build
 from speculative_tts.schema.common import CheckpointConfig, CodecConfig
 from speculative_tts.schema.decode import EngineConfig, System
 from speculative_tts.schema.train import CodesFrom, TrainHeadsConfig
-from speculative_tts.training.data.pairs import SequenceBatch, load_data
-from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.data.pairs import IGNORED, SequenceBatch, load_data
 from speculative_tts.training.data.splits import ar_splits
 from tests.fake_models import FakeModels
 

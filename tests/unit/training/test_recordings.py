@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from speculative_tts.models.layout import SpeechLayout
-from speculative_tts.training.data.recordings import (
-    IGNORED,
+from speculative_tts.training.data.pairs import IGNORED
+from speculative_tts_makers.training.recordings import (
     BatchConfig,
     LabelledBatch,
     Recording,

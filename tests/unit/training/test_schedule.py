@@ -2,7 +2,8 @@
 
 import pytest
 
-from speculative_tts.training.schedule import cosine, eden, eden_steps, trapezoid
+from speculative_tts.training.schedule import cosine, eden, eden_steps
+from speculative_tts_makers.training.learning import trapezoid
 
 
 def test_cosine_warms_up_and_ends_at_zero() -> None:

@@ -10,7 +10,6 @@ from safetensors.torch import load_file
 
 from speculative_tts.codecs.tiny import TOKEN_FEATURES, TinyCodec
 from speculative_tts.corpora.codes import write_shard
-from speculative_tts.corpora.sentence_codes import SENTENCE_SCHEMA
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.models.phones import PhoneLayout
 from speculative_tts.models.prompt import Prompt
@@ -18,11 +17,12 @@ from speculative_tts.records import read_jsonl
 from speculative_tts.schema.common import Device
 from speculative_tts.schema.train import TrainTargetConfig
 from speculative_tts.text.phones import PHONES
-from speculative_tts.training.data.phones import Drawing, PhoneData, read_spoken, write
-from speculative_tts.training.data.recordings import IGNORED
-from speculative_tts.training.guided import GuidedLM, Look, Shape
+from speculative_tts.training.data.pairs import IGNORED
 from speculative_tts.training.loop import accelerator_for
-from speculative_tts.training.sentences import SentenceRecipe, train_sentences
+from speculative_tts_makers.corpora.sentence_codes import SENTENCE_SCHEMA
+from speculative_tts_makers.training.guided import GuidedLM, Look, Shape
+from speculative_tts_makers.training.phones import Drawing, PhoneData, read_spoken, write
+from speculative_tts_makers.training.sentences import SentenceRecipe, train_sentences
 
 N_CODES = 48
 SAID = PHONES[:12]  # phone p is always said as codes 4 p and on

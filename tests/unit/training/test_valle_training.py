@@ -10,7 +10,6 @@ import torch
 from safetensors.torch import load_file
 
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
-from speculative_tts.commands.train_target import valle_settings
 from speculative_tts.models.families.valle.checkpoint import load_valle
 from speculative_tts.models.families.valle.config import ValleConfig
 from speculative_tts.models.families.valle.lm import ValleLM
@@ -19,17 +18,17 @@ from speculative_tts.models.heads import load_heads
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema.common import Device
 from speculative_tts.schema.train import TrainTargetConfig
-from speculative_tts.training.data.layered import collate_valle
-from speculative_tts.training.data.recordings import (
+from speculative_tts.training.data.pairs import IGNORED
+from speculative_tts.training.loop import accelerator_for
+from speculative_tts_makers.training.layered import collate_valle
+from speculative_tts_makers.training.recordings import (
     FLUENT,
-    IGNORED,
     BatchConfig,
     Recording,
     RecordingsBySpeaker,
     Stage,
 )
-from speculative_tts.training.loop import accelerator_for
-from speculative_tts.training.valle import (
+from speculative_tts_makers.training.valle import (
     StageConfig,
     StageTraining,
     TinyARTraining,
@@ -38,9 +37,9 @@ from speculative_tts.training.valle import (
     ValleRun,
     valle_layout,
 )
-from speculative_tts.training.valle_losses import guidance_loss, nearby
-from speculative_tts.training.valle_start import fresh_valle, sound_alike
-from speculative_tts.training.watch import TinySampling
+from speculative_tts_makers.training.valle_losses import guidance_loss, nearby
+from speculative_tts_makers.training.valle_start import fresh_valle, sound_alike
+from speculative_tts_makers.training.watch import TinySampling
 
 BOOKS = np.random.default_rng(0).normal(size=(3, 12, 108)).astype(np.float32)
 CODEC = ResidualTinyCodec(BOOKS, np.ones(27, np.float32))
@@ -215,10 +214,10 @@ def test_a_run_begins_with_the_ar_and_the_heads_of_another(tmp_path: Path) -> No
 
 def test_the_command_hands_over_what_to_begin_with(tmp_path: Path) -> None:
     config = TrainTargetConfig(init=str(tmp_path), first_shard=90, steps=40)
-    settings = valle_settings(config)
+    settings = TrainValleConfig.of(config)
     assert (settings.init, settings.first_shard, settings.ar.steps) == (tmp_path, 90, 40)
     with pytest.raises(ValueError, match="compile and acoustic_pull are not there"):
-        valle_settings(dataclasses.replace(config, acoustic_pull=0.1))
+        TrainValleConfig.of(dataclasses.replace(config, acoustic_pull=0.1))
 
 
 def test_labels_are_spread_over_what_sounds_like_them() -> None:

@@ -10,11 +10,11 @@ from small_target import LAYOUT, save_target
 from torch.nn.functional import cross_entropy
 
 from speculative_tts.codecs.tiny import TinyCodec
-from speculative_tts.corpora.testset import ListRow
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.training import watch
-from speculative_tts.training.watch import TinySampling, Watch, Watched
+from speculative_tts_makers.corpora.testset import ListRow
+from speculative_tts_makers.training import watch
+from speculative_tts_makers.training.watch import TinySampling, Watch, Watched
 
 SHORT = TinySampling(min_tokens_per_word=2.0, max_tokens_per_word=5.0)
 

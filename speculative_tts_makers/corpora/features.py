@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from speculative_tts.codecs import world
 from speculative_tts.codecs.tiny import FRAMES_PER_TOKEN, SAMPLES_PER_TOKEN
-from speculative_tts.corpora.flite import SpokenPhrase, speak
-from speculative_tts.corpora.plan import Take
-from speculative_tts.corpora.speakers import TinySpeaker
 from speculative_tts.files import writing
+from speculative_tts_makers.corpora.flite import SpokenPhrase, speak
+from speculative_tts_makers.corpora.plan import Take
+from speculative_tts_makers.corpora.speakers import TinySpeaker
 
 MARGIN_SECONDS = 0.07
 """Silence kept before the first and after the last word."""

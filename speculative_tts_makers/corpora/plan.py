@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from speculative_tts.corpora.flite import VOICE_GAIN, WORDS
-from speculative_tts.corpora.speakers import SPEAKERS, TinySpeaker, speakers_of
+from speculative_tts_makers.corpora.flite import VOICE_GAIN, WORDS
+from speculative_tts_makers.corpora.speakers import SPEAKERS, TinySpeaker, speakers_of
 
 Words = tuple[str, ...]
 

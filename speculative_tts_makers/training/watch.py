@@ -13,7 +13,6 @@ from torch.nn.functional import cross_entropy
 
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
-from speculative_tts.corpora.testset import ListRow, read_audio, read_list
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.sampling.sampler import Sampler
@@ -22,6 +21,7 @@ from speculative_tts.evaluation.wer import word_edits
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.prompt import Prompt, first_layer
 from speculative_tts.models.speech_lm import Refiner, SpeechLM
+from speculative_tts_makers.corpora.testset import ListRow, read_audio, read_list
 
 RUNAWAY_RATIO, CUT_OFF_RATIO = 1.6, 0.5
 """Length over the reference's, beyond which an utterance counts as a runaway or as cut off."""

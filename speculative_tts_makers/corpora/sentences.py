@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from speculative_tts.cluster import workers
 from speculative_tts.codecs import world
 from speculative_tts.codecs.tiny import FRAMES_PER_TOKEN
-from speculative_tts.corpora.flite import PAUSE, VOICE_GAIN, SpokenText, speak_text
 from speculative_tts.files import writing
 from speculative_tts.progress import progress
 from speculative_tts.schema.prepare import PrepareConfig
+from speculative_tts_makers.corpora.flite import PAUSE, VOICE_GAIN, SpokenText, speak_text
 
 SHARD = 200
 BEFORE, AFTER = 0.08, 0.12

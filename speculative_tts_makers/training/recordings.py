@@ -15,8 +15,7 @@ from torch import Tensor
 
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.shards import shard
-
-IGNORED = -100
+from speculative_tts.training.data.pairs import IGNORED
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ import numpy as np
 
 from speculative_tts.codecs import world
 from speculative_tts.codecs.tiny import WorldCodec
-from speculative_tts.corpora.features import frames_as
-from speculative_tts.corpora.plan import ListedUtterance, Words, plan_list
 from speculative_tts.progress import progress
 from speculative_tts.records import ListItem, to_row, write_jsonl
 from speculative_tts.schema.prepare import PrepareConfig
+from speculative_tts_makers.corpora.features import frames_as
+from speculative_tts_makers.corpora.plan import ListedUtterance, Words, plan_list
 
 
 def plan_rows(config: PrepareConfig) -> dict[str, ListedUtterance]:

@@ -9,9 +9,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from speculative_tts.corpora.plan import Words, plan_list
 from speculative_tts.records import ListItem, spread, to_row, write_jsonl
 from speculative_tts.schema.prepare import PrepareConfig
+from speculative_tts_makers.corpora.plan import Words, plan_list
 
 
 def dev_strings(config: PrepareConfig) -> list[str]:

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from speculative_tts.corpora.codes import AnyTinyCodec, code_columns, write_shard
-from speculative_tts.corpora.features import speak_as
-from speculative_tts.corpora.plan import ListedUtterance, VoicePrompt
+from speculative_tts.corpora.codes import code_columns, write_shard
 from speculative_tts.progress import progress
+from speculative_tts_makers.corpora.features import speak_as
+from speculative_tts_makers.corpora.plan import ListedUtterance, VoicePrompt
+from speculative_tts_makers.corpora.take_codes import AnyTinyCodec
 
 
 def write_dev_codes(

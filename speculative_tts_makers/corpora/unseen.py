@@ -7,15 +7,15 @@ committed before it was ever spoken.
 
 from pathlib import Path
 
-from speculative_tts.corpora.plan import (
+from speculative_tts.schema.prepare import Corpus, PrepareConfig
+from speculative_tts_makers.corpora.plan import (
     ListedUtterance,
     VoicePrompt,
     Words,
     plan_list,
     plan_takes,
 )
-from speculative_tts.corpora.testset import write_list
-from speculative_tts.schema.prepare import Corpus, PrepareConfig
+from speculative_tts_makers.corpora.testset import write_list
 
 ROWS = {Corpus.fresh: 2, Corpus.registered: 8}  # of each of 30 speakers
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from speculative_tts.codecs.tiny import FRAMES_PER_TOKEN
 from speculative_tts.models.phones import PhoneLayout
 from speculative_tts.shards import shard
-from speculative_tts.training.data.recordings import IGNORED
+from speculative_tts.training.data.pairs import IGNORED
 
 ROUND = 32  # lengths of batches are multiples of it: fewer sizes of memory are asked for
 

@@ -10,16 +10,16 @@ from pathlib import Path
 
 from speculative_tts.cluster import workers
 from speculative_tts.codecs.tiny import TinyCodec, train_codec
-from speculative_tts.corpora.codes import CODES_SCHEMA, RESIDUAL_SCHEMA, write_codes
-from speculative_tts.corpora.features import read_features, write_feature_shard
-from speculative_tts.corpora.heldout import write_dev_codes
-from speculative_tts.corpora.plan import Take, Words, plan_list, plan_takes
-from speculative_tts.corpora.postnet import with_postnet
-from speculative_tts.corpora.residual import CODES, ResidualConfig, prepare_residual
 from speculative_tts.corpora.settings import require_settings
-from speculative_tts.corpora.testset import write_list
 from speculative_tts.progress import progress
 from speculative_tts.schema.prepare import PrepareConfig
+from speculative_tts_makers.corpora.features import read_features, write_feature_shard
+from speculative_tts_makers.corpora.heldout import write_dev_codes
+from speculative_tts_makers.corpora.plan import Take, Words, plan_list, plan_takes
+from speculative_tts_makers.corpora.postnet import with_postnet
+from speculative_tts_makers.corpora.residual import CODES, ResidualConfig, prepare_residual
+from speculative_tts_makers.corpora.take_codes import CODES_SCHEMA, RESIDUAL_SCHEMA, write_codes
+from speculative_tts_makers.corpora.testset import write_list
 
 SETTINGS = "prepared.json"
 FIXED = (  # settings that all pieces of a folder share

@@ -1,6 +1,6 @@
 """Collate batches for a VALL-E-shaped target: text and layered codes of two takes of one speaker.
 
-Sequences are drawn as for the CosyVoice-2-shaped target (`training.data.recordings`), laid out as
+Sequences are drawn as for the CosyVoice-2-shaped target (`recordings`), laid out as
 VALL-E reads them: text and audio apart, each padded on the right.
 """
 
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from speculative_tts.models.layout import SpeechLayout
-from speculative_tts.training.data.recordings import IGNORED, Recording, word_labels
+from speculative_tts.training.data.pairs import IGNORED
+from speculative_tts_makers.training.recordings import Recording, word_labels
 
 
 @dataclass(frozen=True)

@@ -18,17 +18,22 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from speculative_tts.codecs.tiny import TinyCodec
-from speculative_tts.corpora.flite import WORDS
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.records import write_json
 from speculative_tts.schema.train import TrainTargetConfig
 from speculative_tts.state_dicts import write_tensors
-from speculative_tts.training.acoustic import AcousticPull
 from speculative_tts.training.checkpoint import source_hash
-from speculative_tts.training.data.recordings import (
+from speculative_tts.training.data.pairs import IGNORED
+from speculative_tts.training.journal import Log, silent
+from speculative_tts.training.loop import Learning, Training, TrainingPlan, Values
+from speculative_tts.training.state import TRAINING, done_before, settings_of
+from speculative_tts_makers.corpora.flite import WORDS
+from speculative_tts_makers.training.acoustic import AcousticPull
+from speculative_tts_makers.training.grow import grow_target
+from speculative_tts_makers.training.learning import muon_and_adamw, trapezoid
+from speculative_tts_makers.training.recordings import (
     FLUENT,
-    IGNORED,
     BatchConfig,
     LabelledBatch,
     RecordingsBySpeaker,
@@ -36,13 +41,7 @@ from speculative_tts.training.data.recordings import (
     draw_sequences,
     load_recordings,
 )
-from speculative_tts.training.grow import grow_target
-from speculative_tts.training.journal import Log, silent
-from speculative_tts.training.loop import Learning, Training, TrainingPlan, Values
-from speculative_tts.training.optimiser import muon_and_adamw
-from speculative_tts.training.schedule import trapezoid
-from speculative_tts.training.state import TRAINING, done_before, settings_of
-from speculative_tts.training.watch import TinySampling, Watch
+from speculative_tts_makers.training.watch import TinySampling, Watch
 
 TARGET = "target"  # the exported checkpoint, beside the training
 

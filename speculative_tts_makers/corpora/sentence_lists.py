@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from speculative_tts.codecs.world import SAMPLE_RATE, Wave
-from speculative_tts.corpora.flite import speak_text
-from speculative_tts.corpora.sentences import mark_pauses
-from speculative_tts.corpora.testset import ListRow, prompt_path, reference_path, write_audio
-from speculative_tts.corpora.texts import held_out
 from speculative_tts.progress import progress
 from speculative_tts.records import write_jsonl
+from speculative_tts_makers.corpora.flite import speak_text
+from speculative_tts_makers.corpora.sentences import mark_pauses
+from speculative_tts_makers.corpora.testset import ListRow, prompt_path, reference_path, write_audio
+from speculative_tts_makers.corpora.texts import held_out
 
 LENGTHS = range(6, 15)  # words of a row
 PROMPT_LENGTHS = range(6, 9)  # words of a prompt

@@ -1,7 +1,7 @@
 """Train a target that speaks any sentence: CosyVoice 2's shape over phones and codes.
 
 What makes it listen: text on the clock of speech (`models.phones`), heads shown where to look
-(`training.guided`), short utterances first, and a history that is not to be trusted: some codes are
+(`guided`), short utterances first, and a history that is not to be trusted: some codes are
 replaced by a neighbour or left out, so that the text is needed. Labels are spread over codes that
 sound alike, and rows of codes begin as projections of the codec's entries.
 """
@@ -20,15 +20,21 @@ from torch import Tensor, nn
 from torch.nn.functional import log_softmax
 
 from speculative_tts.codecs.tiny import TinyCodec
-from speculative_tts.corpora.texts import WORDS
 from speculative_tts.models.phones import PhoneLayout
 from speculative_tts.records import write_json
 from speculative_tts.schema.common import DType
 from speculative_tts.schema.train import TrainTargetConfig
 from speculative_tts.state_dicts import write_tensors
 from speculative_tts.text.phones import PHONES
-from speculative_tts.training.acoustic import AcousticPull
-from speculative_tts.training.data.phones import (
+from speculative_tts.training.data.pairs import IGNORED
+from speculative_tts.training.journal import Log, silent
+from speculative_tts.training.loop import Learning, Training, TrainingPlan, Values
+from speculative_tts.training.optimiser import Muon, adamw
+from speculative_tts.training.state import TRAINING, done_before, settings_of
+from speculative_tts_makers.corpora.texts import WORDS
+from speculative_tts_makers.training.acoustic import AcousticPull
+from speculative_tts_makers.training.guided import GuidedLM, Look, Shape
+from speculative_tts_makers.training.phones import (
     Drawing,
     PhoneBatch,
     PhoneData,
@@ -36,12 +42,6 @@ from speculative_tts.training.data.phones import (
     mean_clock,
     read_spoken,
 )
-from speculative_tts.training.data.recordings import IGNORED
-from speculative_tts.training.guided import GuidedLM, Look, Shape
-from speculative_tts.training.journal import Log, silent
-from speculative_tts.training.loop import Learning, Training, TrainingPlan, Values
-from speculative_tts.training.optimiser import Muon, adamw
-from speculative_tts.training.state import TRAINING, done_before, settings_of
 
 TARGET = "target"  # the exported checkpoint, beside the training
 NEIGHBOURS = 9  # codes that a label is spread over, itself included

@@ -13,11 +13,11 @@ import soundfile
 
 from speculative_tts.codecs.audio import read_wave
 from speculative_tts.codecs.world import SAMPLE_RATE, Wave
-from speculative_tts.corpora.features import speak_as
-from speculative_tts.corpora.plan import ListedUtterance, VoicePrompt
 from speculative_tts.files import write_atomic
 from speculative_tts.progress import progress
 from speculative_tts.records import write_jsonl
+from speculative_tts_makers.corpora.features import speak_as
+from speculative_tts_makers.corpora.plan import ListedUtterance, VoicePrompt
 
 REFERENCE_COMPRESSION = 0.0
 """libsndfile's Vorbis setting from 0 (largest) to 1 (smallest)."""

@@ -1,9 +1,9 @@
 """Train the tiny VALL-E: an AR of layer 1 with multi-token heads, and a NAR of the other layers.
 
-As for the CosyVoice-2-shaped target (`training.target`), two things make the model follow its text:
+As for the CosyVoice-2-shaped target (`target`), two things make the model follow its text:
 a curriculum from one word to eight, and probes that name the word spoken and the next one. Absolute
 positions need more help: text rows name their neighbours, and two heads are taught where to attend
-(`training.valle_losses`). The multi-token heads (Nguyen et al., ICASSP 2025, eq. 3) are trained
+(`valle_losses`). The multi-token heads (Nguyen et al., ICASSP 2025, eq. 3) are trained
 jointly from scratch: head i predicts the code i steps on from the same hidden state. Unlike the
 paper's sum over all positions, further heads weigh `prediction_weight` at some positions. The
 NAR sees an acoustic prompt as in prefix mode 1, and its labels are spread over codes that sound
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -23,8 +23,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
-from speculative_tts.corpora.flite import WORDS
-from speculative_tts.corpora.residual import CODEC, CODES
 from speculative_tts.models.families.valle.ar import ValleAR
 from speculative_tts.models.families.valle.checkpoint import Valle, load_valle, save_valle
 from speculative_tts.models.families.valle.config import ValleConfig
@@ -33,19 +31,9 @@ from speculative_tts.models.families.valle.nar import ValleNAR, draw_prefix
 from speculative_tts.models.families.valle.refine import ValleRefiner
 from speculative_tts.models.heads import HeadTensors, read_heads, save_heads, target_hash
 from speculative_tts.models.layout import SpeechLayout
-from speculative_tts.training.data.layered import ValleBatch, collate_valle
-from speculative_tts.training.data.recordings import (
-    FLUENT,
-    BatchConfig,
-    RecordingsBySpeaker,
-    Stage,
-    draw_sequences,
-    load_recordings,
-)
+from speculative_tts.schema.train import TrainTargetConfig
 from speculative_tts.training.journal import Log, silent
 from speculative_tts.training.loop import Learning, Training, TrainingPlan, Values
-from speculative_tts.training.optimiser import muon_and_adamw
-from speculative_tts.training.schedule import trapezoid
 from speculative_tts.training.state import (
     TRAINING,
     begin,
@@ -54,9 +42,21 @@ from speculative_tts.training.state import (
     finish,
     settings_of,
 )
-from speculative_tts.training.valle_losses import Extras, ar_losses, nar_losses, nearby
-from speculative_tts.training.valle_start import fresh_valle, sound_alike
-from speculative_tts.training.watch import TinySampling, Watch
+from speculative_tts_makers.corpora.flite import WORDS
+from speculative_tts_makers.corpora.residual import CODEC, CODES
+from speculative_tts_makers.training.layered import ValleBatch, collate_valle
+from speculative_tts_makers.training.learning import muon_and_adamw, trapezoid
+from speculative_tts_makers.training.recordings import (
+    FLUENT,
+    BatchConfig,
+    RecordingsBySpeaker,
+    Stage,
+    draw_sequences,
+    load_recordings,
+)
+from speculative_tts_makers.training.valle_losses import Extras, ar_losses, nar_losses, nearby
+from speculative_tts_makers.training.valle_start import fresh_valle, sound_alike
+from speculative_tts_makers.training.watch import TinySampling, Watch
 
 BEGIN, END, FIRST_WORD = 1, 2, 3
 """Text ids of the official front end: 0 pads, the sorted symbols start at 3."""
@@ -125,6 +125,27 @@ class TrainValleConfig:
         if self.init is not None:
             self.batch = replace(self.batch, stages=FLUENT)
             self.nar_batch = replace(self.nar_batch, stages=FLUENT)
+
+    @classmethod
+    def of(cls, config: TrainTargetConfig) -> Self:
+        """Return the settings of a command's; ValueError for one of the other architecture only."""
+        if config.compile or config.acoustic_pull:
+            raise ValueError(
+                "compile and acoustic_pull are not there for architecture=valle; leave them out"
+            )
+        own = asdict(config.valle)
+        nar = {"steps": own.pop("nar_steps"), "decay_steps": own.pop("nar_decay_steps")}
+        names = ("warmup_steps", "matrix_lr", "other_lr", "save_every", "watch_every")
+        shared = {name: getattr(config, name) for name in names}
+        return cls(
+            **own,
+            ar=StageConfig(steps=config.steps, decay_steps=config.decay_steps, **shared),
+            nar=StageConfig(**nar, **shared),
+            probe_weight=config.probe_weight,
+            seed=config.seed,
+            init=None if config.init is None else Path(config.init),
+            first_shard=config.first_shard,
+        )
 
     def model(self, layout: SpeechLayout, quantizers: int) -> ValleConfig:
         """Return the model's options; no dropout, for no recording is seen often."""

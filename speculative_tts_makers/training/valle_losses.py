@@ -10,9 +10,9 @@ from torch.nn.functional import cross_entropy, linear
 from speculative_tts.models.families.valle.ar import ValleAR, prefix_mask
 from speculative_tts.models.families.valle.modules import Attention, TransformerLayer, padding
 from speculative_tts.models.families.valle.nar import ValleNAR
-from speculative_tts.training.data.layered import ValleBatch
-from speculative_tts.training.data.recordings import IGNORED
-from speculative_tts.training.target import Probes
+from speculative_tts.training.data.pairs import IGNORED
+from speculative_tts_makers.training.layered import ValleBatch
+from speculative_tts_makers.training.target import Probes
 
 Logged = dict[str, Tensor]
 

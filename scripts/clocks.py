@@ -1,0 +1,223 @@
+"""Put what a clock measured of some runs into a table, a figure or claims whose words stay.
+
+Words are of tokens, whatever processor made them; times, speeds and shares of a round are of a
+processor. Both are read from what was written, so that no run behind the words is needed.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from shipped import THEIRS, read_csv, read_table
+
+from speculative_tts.reporting.definitions import ClaimTable, FigureDefinition, Report
+from speculative_tts.reporting.fill_claims import counts
+from speculative_tts.reporting.points import SPEEDS
+from speculative_tts.reporting.quantities import quantities, quantity
+from speculative_tts.reporting.tables import Block, Cell, Heading, Line, Printed, Table, csv_text
+
+SHARES = ("draft_share", "verify_share", "accept_share")  # of a round's seconds
+PARTS = "low|high|sd|p|n|processes"
+TIMES = "Times, speedups and shares of a round (of the first process) are of runs of their own"
+OF_TIMES = " Those of times and speedups"  # begins what a caption says of processes
+SPREADS = ("Brackets:", "Bands and bars:", "Figures are mean")
+COUNTED = re.compile(r"(?P<n>\d+( to \d+)? utterances)\b.*; (?P<seeds>seeds? [\d, ]+)\.$")
+SIZE = "groups.mean_size"
+ON_CLOCK = re.compile(r"Not made alike|A round costs|.*: speedup [\d.]+, that of ")  # of notes
+CsvRow = dict[str, str]
+
+
+@cache
+def clocked(column: str) -> bool:
+    """Tell if a clock measured a quantity, or the column of a CSV that is made of one."""
+    known = [
+        one for one in quantities() if re.match(rf"{one}($|_({PARTS})$|_minus_|_over_)", column)
+    ]
+    name = max(known, key=len, default="")
+    return name in SHARES or (bool(name) and quantity(name).timed)
+
+
+def under_clock(heading: Heading) -> bool:
+    """Tell if a clock measured the cells of a printed column."""
+    called = heading.group.removeprefix("Δ ")
+    names = (re.escape(one.heading) for key, one in quantities().items() if clocked(key))
+    return heading.name != THEIRS and bool(re.match(rf"({'|'.join(names)})($| over | to )", called))
+
+
+class Words:
+    """The words of a folder's tables as they ship, in Markdown and in CSV."""
+
+    def __init__(self, place: Path, report: Report) -> None:
+        names = [one.name for one in report.tables if (place / f"{one.name}.csv").is_file()]
+        self.tables = {name: read_table(place, report, name) for name in names}
+        self.rows = {
+            name: {row["key"]: row for row in read_csv(place / f"{name}.csv")} for name in names
+        }
+
+    def row(self, table: str, key: str, size: str | None = None) -> CsvRow:
+        """Return a row of a CSV; with a group size, all that any table's row of that size says."""
+        if size is None:
+            return self.rows[table].get(key, {})
+        alike = [
+            row for rows in self.rows.values() for row in rows.values() if row.get(SIZE) == size
+        ]
+        return {name: text for row in alike for name, text in row.items() if text}
+
+    def cells(self, table: str, title: str, key: str, size: str | None = None) -> dict[str, Cell]:
+        """Return a row's cells of a block by heading; likewise with a group size."""
+        if size is None:
+            blocks = [one for one in self.tables[table].blocks if one.title == title]
+            return {name: cell for block in blocks for name, cell in _cells(block, {key}).items()}
+        found: dict[str, Cell] = {}
+        for name, rows in self.rows.items():
+            alike = {one for one, row in rows.items() if row.get(SIZE) == size}
+            for block in self.tables[name].blocks:
+                found |= {h: c for h, c in _cells(block, alike).items() if c.value != "-"}
+        return found
+
+
+def _cells(block: Block, keys: Iterable[str]) -> dict[str, Cell]:
+    texts = [heading.text for heading in block.headings]
+    return {
+        text: cell
+        for line in block.lines
+        if line.key in keys
+        for text, cell in zip(texts, line.cells, strict=True)
+    }
+
+
+def with_clocks(old: Table, fresh: Table, words: Words, sized: Mapping[str, str]) -> Table:
+    """Return a table with its words and the clocks of another; `sized` rows have a new setting."""
+    timed = {block.title: block for block in fresh.blocks}
+
+    def line(block: Block, new: Line) -> Line:
+        clocks = _cells(timed[block.title], {new.key})
+        before = words.cells(old.name, block.title, new.key, sized.get(new.key))
+        cells = [
+            (clocks if under_clock(one) or (not before and one.name == THEIRS) else before).get(
+                one.text, Cell()
+            )
+            for one in block.headings
+        ]
+        return replace(new, cells=cells)
+
+    blocks = [
+        replace(block, lines=[line(block, new) for new in timed[block.title].lines])
+        for block in old.blocks
+    ]
+    caption = captioned(old.caption, fresh.caption)
+    return replace(old, **printed(old, fresh), caption=caption, blocks=blocks)
+
+
+def csv_with_clocks(
+    name: str,
+    header: Sequence[str],
+    fresh: Sequence[CsvRow],
+    words: Words,
+    sized: Mapping[str, str],
+) -> str:
+    """Return the CSV of such a table."""
+    columns: dict[str, None] = {}
+    for column in header:
+        of = re.sub(f"_({PARTS})$", "", column)
+        alike = [one for one in fresh[0] if re.fullmatch(rf"{re.escape(of)}(_({PARTS}))?", one)]
+        columns |= dict.fromkeys(alike if clocked(column) else [column])
+    rows = []
+    for row in fresh:
+        before = words.row(name, row["key"], sized.get(row["key"])) | {"key": row["key"]}
+        before |= {"system": row["system"]}
+        rows.append([(row if clocked(one) else before).get(one, "") for one in columns])
+    return csv_text([[*columns], *rows])
+
+
+def printed(old: Printed, fresh: Printed) -> dict[str, Any]:
+    """Return what stands around a table or figure: of what words and clocks were made."""
+    origin = [line for line in old.origin if not line.startswith(SPEEDS)]
+    origin += [
+        f"{SPEEDS}{line[0].lower()}{line[1:]}"
+        for line in fresh.origin
+        if not line.startswith(("Models", "Scored", "Judges"))
+    ]
+    return {
+        "notes": [
+            *(note for note in old.notes if not ON_CLOCK.match(note)),
+            *(note for note in fresh.notes if ON_CLOCK.match(note)),
+        ],
+        "origin": origin,
+        "missing": [
+            *(line for line in old.missing if not line.startswith(SPEEDS)),
+            *(f"{SPEEDS}{line}" for line in fresh.missing),
+        ],
+    }
+
+
+def captioned(old: Sequence[str], fresh: Sequence[str]) -> list[str]:
+    """Return a caption whose counts and intervals are of the words, and a line on the clocks."""
+    names = "|".join(re.escape(one.heading) for key, one in quantities().items() if clocked(key))
+    lines = [line.partition(OF_TIMES)[0] for line in old if not line.startswith(TIMES)]
+    lines = [re.sub(rf", ({names}) on \d+( to \d+)?", "", line) for line in lines]
+    spread = next((line.partition(f"{OF_TIMES} are")[2] for line in fresh if OF_TIMES in line), ".")
+    counts = [
+        f" ({count['n']}; {count['seeds']})" for line in fresh if (count := COUNTED.match(line))
+    ]
+    said = f"{TIMES}{''.join(counts)}. Their intervals are{spread}"
+    place = max(n for n, line in enumerate(lines) if line.startswith(SPREADS)) + 1
+    return [*lines[:place], said, *lines[place:]]
+
+
+def points_with_clocks(
+    definition: FigureDefinition, old: Sequence[CsvRow], fresh: Sequence[CsvRow]
+) -> str:
+    """Return the points of a figure, with what a clock measured of them from other points."""
+    place = ("plot", "series", "kind", "tag")
+    clocks = {tuple(row[key] for key in place): row for row in fresh}
+    axes = {one.title: one for one in definition.axes}
+    rows = []
+    for row in old:
+        own = axes[row["plot"]]
+        (y,) = {one.y or own.y for one in own.curves if one.label == row["series"]} or {own.y}
+        columns = ["y", "low", "high", "n"] if of_clock(y) else []
+        columns += ["x"] if own.x and of_clock(own.x) else []
+        new = clocks.get(tuple(row[key] for key in place))
+        if row["kind"] == "published" or not columns:
+            rows.append(row)
+        elif new is not None:
+            rows.append(row | {key: new[key] for key in columns})
+    return csv_text([[*old[0]], *([*row.values()] for row in rows)])
+
+
+def of_clock(names: str) -> bool:
+    """Tell if a clock measured what an axis shows, the first that there is of `a|b`."""
+    return any(clocked(name) for name in names.split("|"))
+
+
+def about_clocks(tables: Sequence[ClaimTable]) -> set[str]:
+    """Return the keys of the claims that speak of a clock."""
+    return {
+        f"{table.name}{number}"
+        for table in tables
+        for number, claim in enumerate(table.claims, 1)
+        if clocked(claim.quantity)
+    }
+
+
+def claims_with_clocks(old: Table, fresh: Table, keys: Iterable[str]) -> Table:
+    """Return a table of claims with these lines of another, counted again."""
+    new = {line.key: line for block in fresh.blocks for line in block.lines if line.key in keys}
+    blocks = [
+        replace(block, lines=[new.get(line.key, line) for line in block.lines])
+        for block in old.blocks
+    ]
+    caption = [*counts(blocks), fresh.caption[-1]]
+    return replace(old, **printed(old, fresh), caption=caption, blocks=blocks)
+
+
+def claims_csv(old: Sequence[CsvRow], fresh: Sequence[CsvRow], keys: Iterable[str]) -> str:
+    """Return the CSV of such a table."""
+    new = {row["key"]: row for row in fresh if row["key"] in keys}
+    columns = [*old[0]]
+    rows = [new.get(row["key"], row) for row in old]
+    return csv_text([columns, *([row.get(one, "") for one in columns] for row in rows)])

@@ -1,0 +1,1 @@
+"""Make the systems that ship: corpora, codecs, targets. The commands alone import this package."""

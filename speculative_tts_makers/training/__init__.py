@@ -1,0 +1,1 @@
+"""Train the targets that ship."""

@@ -1,0 +1,162 @@
+"""scripts/retime.py: clocks of other runs get into tables and figures, and nothing else does."""
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import retime
+import synthetic_runs
+from clocks import clocked
+from draw_page import report_folders
+from shipped import read_table
+from synthetic_runs import make_ssd_runs
+
+from speculative_tts.commands.report import main
+from speculative_tts.evaluation.processes import ENOUGH
+from speculative_tts.reporting.fill_claims import NAME as CLAIMS
+from speculative_tts.reporting.tables import latex, markdown
+
+Rows = list[dict[str, str]]
+SHIPPED = Path(__file__).resolve().parents[3] / "results"
+TABLES, FIGURES = ("table1", "table3", "matched_clock"), ("figure3", "tradeoff")
+
+
+def read(path: Path) -> Rows:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Fewer utterances on a machine half as fast, with errors of their own; in five processes."""
+    folder = tmp_path_factory.mktemp("clocks")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(synthetic_runs, "TARGET_STEP", 2 * synthetic_runs.TARGET_STEP)
+        patch.setitem(synthetic_runs.WER, "target", 0.5)
+        make_ssd_runs(folder / "ssd", n=12)
+    paths = sorted((folder / "ssd").glob("*/summary.json"))
+    summaries = {path: json.loads(path.read_text()) for path in paths}
+    for summary in summaries.values():
+        for name in ("lm_rtf", "rtf", "speedup", "time_per_token_ms"):
+            if name in summary["metrics"]:
+                summary["metrics"][name]["processes"] = ENOUGH
+    groups = [one["metrics"] for path, one in summaries.items() if "-group-" in str(path)]
+    speeds = sorted((one["speedup"] for one in groups), key=lambda one: one["value"])
+    for metrics, speed in zip(groups, speeds[1:] + speeds[:1], strict=True):
+        metrics["speedup"] = speed  # another order of sizes by the clock
+    for path, summary in summaries.items():
+        path.write_text(json.dumps(summary))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(ssd_runs: Path, runs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Return a report of SSD before and after."""
+    before, after = (tmp_path_factory.mktemp(name) / "ssd" for name in ("before", "after"))
+    assert main([f"runs={ssd_runs}", f"out={before.parent}", "paper=ssd", "page=false"]) == 0
+    shutil.copytree(before, after)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(retime, "RUNS", {"ssd": "ssd"})
+        retime.retime(runs, after.parent)
+        kept = {path.name: path.read_bytes() for path in after.iterdir()}
+        retime.retime(runs, after.parent)
+    assert kept == {path.name: path.read_bytes() for path in after.iterdir()}, "not the same twice"
+    return before, after
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_words_stay_and_clocks_change(made: tuple[Path, Path], name: str) -> None:
+    old, new = (read(folder / f"{name}.csv") for folder in made)
+    assert [row["key"] for row in old] == [row["key"] for row in new]
+    for before, after in zip(old, new, strict=True):
+        moved = before.get("groups.mean_size") != after.get("groups.mean_size")
+        for column, text in before.items():
+            if not (clocked(column) or moved):
+                assert after[column] == text, column
+        if before.get("speedup_n"):
+            assert after["speedup"] != before["speedup"]
+            assert (after["speedup_n"], after["speedup_processes"]) == ("12", str(ENOUGH))
+
+
+def test_a_row_at_equal_speed_searches_again_and_has_the_words_of_its_new_size(
+    made: tuple[Path, Path],
+) -> None:
+    old, new = ({r["key"]: r for r in read(folder / "matched_clock.csv")} for folder in made)
+    words = {row["groups.mean_size"]: row["wer"] for row in old.values() if row["wer"]}
+    words |= {
+        row["groups.mean_size"]: row["wer"]
+        for row in read(made[0] / "matched_length.csv")
+        if row["wer"]
+    }
+    sized = [row for row in new.values() if row["groups.mean_size"]]
+    assert len(sized) == 4
+    assert all(row["wer"] == words[row["groups.mean_size"]] for row in sized)
+    changed = [k for k in new if new[k]["groups.mean_size"] != old[k]["groups.mean_size"]]
+    assert changed, "of the two machines each size is the nearest to the same tolerance"
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_points_move_by_their_clock_alone(made: tuple[Path, Path], name: str) -> None:
+    old, new = (read(folder / f"{name}.csv") for folder in made)
+    assert len(old) == len(new)
+    for before, after in zip(old, new, strict=True):
+        changed = {key for key in before if before[key] != after[key]}
+        timed = "speed" in before["plot"].lower() or "RTF" in before["plot"]
+        itself = before["tag"] == "target alone" and "1" in (before["x"], before["y"])
+        if itself or not timed or before["kind"] == "published":
+            assert not changed
+        else:
+            assert changed == ({"x"} if name == "tradeoff" else {"y", "low", "high", "n"})
+
+
+def test_both_origins_and_both_counts_are_told(made: tuple[Path, Path], runs: Path) -> None:
+    before, after = ((folder / "table1.md").read_text() for folder in made)
+    assert "speedup on 24" not in after
+    assert "24 utterances (144 words), DNSMOS on 12" in after
+    assert "runs of their own (12 utterances; seed 0). Their intervals are over processes" in after
+    assert f"({ENOUGH} processes)" in after
+    own = {line for line in before.splitlines() if line.startswith("- Runs: ")}
+    assert own < {*after.splitlines()}
+    assert "- Speeds, runs: " in after
+    assert {*json.loads((made[1] / "speeds.json").read_text())} <= {
+        path.name for path in (runs / "ssd").iterdir()
+    }
+
+
+def test_a_setting_without_a_run_has_no_speed(
+    ssd_runs: Path, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main([f"runs={ssd_runs}", f"out={tmp_path}", "paper=ssd", "page=false"]) == 0
+    shutil.copytree(runs, tmp_path / "runs")
+    (gone,) = (tmp_path / "runs" / "ssd").glob("speculative-tolerance-b0.2-*")
+    shutil.rmtree(gone)
+    monkeypatch.setattr(retime, "RUNS", {"ssd": "ssd"})
+    retime.retime(tmp_path / "runs", tmp_path)
+    table = {row["key"]: row for row in read(tmp_path / "ssd" / "table3.csv")}
+    assert not table["0.2"]["speedup"]
+    assert table["0.2"]["wer"]
+    assert table["0.3"]["speedup"]
+    assert "Speeds, β = 0.2: " in (tmp_path / "ssd" / "table3.md").read_text()
+
+
+WRITTEN = [
+    (report, place, name)
+    for report, place in report_folders(SHIPPED)
+    for name in [*(one.name for one in report.tables), *([CLAIMS] if report.claims else [])]
+    if (place / f"{name}.csv").is_file()
+]
+LINKED = "done again"  # a link that was written by hand becomes text
+
+
+@pytest.mark.parametrize(
+    ("report", "place", "name"),
+    WRITTEN,
+    ids=[str((place / name).relative_to(SHIPPED)) for _, place, name in WRITTEN],
+)
+def test_a_table_that_is_read_is_written_as_it_was(report: object, place: Path, name: str) -> None:
+    table = read_table(place, report, name)  # type: ignore[arg-type]
+    if LINKED not in table.warning:
+        assert markdown(table) == (place / f"{name}.md").read_text()
+        assert latex(table) == (place / f"{name}.tex").read_text()
