@@ -19,7 +19,7 @@ from speculative_tts.native.sample import Places
 from speculative_tts.schema.decode import Repetition
 
 pytestmark = needs_triton
-FEW = settings(max_examples=4, deadline=None)
+FEW = settings(max_examples=2, deadline=None)
 SAMPLERS = [
     Sampler(0.8),
     Sampler(0.0),
