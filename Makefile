@@ -178,14 +178,14 @@ drafters: $(STAMP) ## How fast each drafter is by the clock: five processes with
 # $(call clock,overrides): few utterances, each timed in five processes beside the target alone
 clock = $(BIN)/sst-decode out=$(OUT)/speeds $(SHARED) processes=5 limit=20 timing=20 $(1)
 
-speeds: $(STAMP) ## Speedups over five processes of the papers' systems and of the fastest: 12 minutes on a quiet machine
+speeds: $(STAMP) ## Speedups over five processes of the papers' systems and of the fastest: 14 minutes on a quiet machine
 	$(call clock,experiment=ssd/table1 method=exact)
 	$(call clock,experiment=ssd/table3 rule.beta=0.2$(comma)0.4)
 	$(call clock,experiment=ssd/figure3 method=ssd lookahead=6)
 	$(call clock,experiment=pcg/table1 method=exact seed=0)
 	$(call clock,experiment=pcg/figure2_ssd rule.beta=0.3 seed=0)
 	$(call clock,experiment=pcg/figure2 rule.groups.mean_size=10.3$(comma)140 seed=0)
-	$(call clock,experiment=drafters/recurrent lookahead=5)
+	$(call clock,experiment=drafters/recurrent lookahead=4$(comma)5$(comma)6)
 	$(call clock,experiment=drafters/ssd rule.beta=0.3 lookahead=6)
 	$(call clock,experiment=drafters/pcg rule.groups.mean_size=140 lookahead=6)
 	$(call clock,experiment=mtp/table1_valle method=mtp viterbi.mode=best)
@@ -197,7 +197,7 @@ speeds: $(STAMP) ## Speedups over five processes of the papers' systems and of t
 # $(call timed,folder,utterances,experiments and overrides): all of a table's or figure's settings, five processes each
 timed = $(BIN)/sst-decode out=$(OUT)/clocks/$(1) cache=$(OUT)/clocks/.caches seed=0 processes=5 limit=$(2) timing=$(2) experiment=$(3)
 
-clocks: $(STAMP) ## Time every setting of the papers' tables and of the frontier in five processes, and put that into RESULTS, whose words stay: 75 minutes on a quiet core
+clocks: $(STAMP) ## Time every setting of the papers' tables and of the frontier in five processes, and put that into RESULTS, whose words stay: 90 minutes on a quiet core
 	$(call timed,ssd,20,$(call joined,$(SSD_RUNS) frontier frontier_ratio frontier_block frontier_frequent frontier_small frontier_heads))
 	$(call timed,ssd,20,ssd/table3$(comma)ssd/groups drafter=recurrent)
 	$(call timed,pcg,20,$(call joined,$(PCG_RUNS)))

@@ -13,7 +13,7 @@ from typing import Any
 
 from shipped import THEIRS, read_csv, read_table
 
-from speculative_tts.reporting.definitions import ClaimTable, FigureDefinition, Report
+from speculative_tts.reporting.definitions import ClaimTable, Definition, FigureDefinition, Report
 from speculative_tts.reporting.fill_claims import counts
 from speculative_tts.reporting.points import SPEEDS
 from speculative_tts.reporting.quantities import quantities, quantity
@@ -89,6 +89,12 @@ def _cells(block: Block, keys: Iterable[str]) -> dict[str, Cell]:
     }
 
 
+def asked(definition: Definition) -> list[str]:
+    """Return how lines on the systems begin whose clocks a table or figure shows."""
+    needs = definition.needs()
+    return [f"{needs[key].label}: " for key, name in definition.shown() if of_clock(name)]
+
+
 def with_clocks(old: Table, fresh: Table, words: Words, sized: Mapping[str, str]) -> Table:
     """Return a table with its words and the clocks of another; `sized` rows have a new setting."""
     timed = {block.title: block for block in fresh.blocks}
@@ -105,11 +111,21 @@ def with_clocks(old: Table, fresh: Table, words: Words, sized: Mapping[str, str]
         return replace(new, cells=cells)
 
     blocks = [
-        replace(block, lines=[line(block, new) for new in timed[block.title].lines])
+        _without_empty(replace(block, lines=[line(block, new) for new in timed[block.title].lines]))
         for block in old.blocks
     ]
-    caption = captioned(old.caption, fresh.caption)
-    return replace(old, **printed(old, fresh), caption=caption, blocks=blocks)
+    return replace(old, caption=captioned(old.caption, fresh.caption), blocks=blocks)
+
+
+def _without_empty(block: Block) -> Block:
+    """Return a block without the clocks that none of its lines has."""
+    places = [
+        place
+        for place, one in enumerate(block.headings)
+        if not under_clock(one) or any(line.cells[place].value != "-" for line in block.lines)
+    ]
+    lines = [replace(one, cells=[one.cells[place] for place in places]) for one in block.lines]
+    return replace(block, headings=[block.headings[place] for place in places], lines=lines)
 
 
 def csv_with_clocks(
@@ -133,8 +149,11 @@ def csv_with_clocks(
     return csv_text([[*columns], *rows])
 
 
-def printed(old: Printed, fresh: Printed) -> dict[str, Any]:
-    """Return what stands around a table or figure: of what words and clocks were made."""
+def printed(old: Printed, fresh: Printed, asked: Iterable[str]) -> dict[str, Any]:
+    """Return what stands around a table or figure: of what words and clocks were made.
+
+    Of what the clocks' runs lack, the systems that are `asked` for their speeds are told.
+    """
     origin = [line for line in old.origin if not line.startswith(SPEEDS)]
     origin += [
         f"{SPEEDS}{line[0].lower()}{line[1:]}"
@@ -149,7 +168,7 @@ def printed(old: Printed, fresh: Printed) -> dict[str, Any]:
         "origin": origin,
         "missing": [
             *(line for line in old.missing if not line.startswith(SPEEDS)),
-            *(f"{SPEEDS}{line}" for line in fresh.missing),
+            *(f"{SPEEDS}{line}" for line in fresh.missing if line.startswith(tuple(asked))),
         ],
     }
 
@@ -212,7 +231,7 @@ def claims_with_clocks(old: Table, fresh: Table, keys: Iterable[str]) -> Table:
         for block in old.blocks
     ]
     caption = [*counts(blocks), fresh.caption[-1]]
-    return replace(old, **printed(old, fresh), caption=caption, blocks=blocks)
+    return replace(old, caption=caption, blocks=blocks)
 
 
 def claims_csv(old: Sequence[CsvRow], fresh: Sequence[CsvRow], keys: Iterable[str]) -> str:

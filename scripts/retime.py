@@ -19,6 +19,7 @@ from clocks import (
     CsvRow,
     Words,
     about_clocks,
+    asked,
     captioned,
     claims_csv,
     claims_with_clocks,
@@ -32,7 +33,13 @@ from shipped import AGAIN, around, read_csv, read_page, read_table
 
 from speculative_tts.files import write_atomic
 from speculative_tts.records import write_json
-from speculative_tts.reporting.definitions import ClaimTable, FigureDefinition, Report, Row
+from speculative_tts.reporting.definitions import (
+    ClaimTable,
+    FigureDefinition,
+    Report,
+    Row,
+    TableDefinition,
+)
 from speculative_tts.reporting.experiments import TINY
 from speculative_tts.reporting.fill_claims import NAME as CLAIMS
 from speculative_tts.reporting.fill_claims import fill_claims
@@ -97,13 +104,13 @@ class Folder:
     def files(self) -> Iterator[tuple[str, str]]:
         """Yield the name and text of each file but runs.json."""
         for one in self.report.tables:
-            yield from self._table(fill_table(one, self.chosen[one.name]))
+            yield from self._table(one, fill_table(one, self.chosen[one.name]))
         for figure in self.report.figures:
             yield from self._figure(figure)
         if self.report.claims:
             yield from self._claims(fill_claims(self.report.claims, self.chosen))
 
-    def _table(self, fresh: Table) -> Iterator[tuple[str, str]]:
+    def _table(self, definition: TableDefinition, fresh: Table) -> Iterator[tuple[str, str]]:
         old, rows = self.words.tables[fresh.name], _rows(comma_separated(fresh))
         before = self.words.rows[fresh.name]
         sized = {
@@ -112,6 +119,7 @@ class Folder:
             if (size := row.get(SIZE)) and before.get(row["key"], {}).get(SIZE, size) != size
         }
         made = with_clocks(old, fresh, self.words, sized)
+        made = replace(made, **printed(old, fresh, asked(definition)))
         header = [*next(iter(before.values()))]
         yield f"{fresh.name}.md", markdown(made)
         yield f"{fresh.name}.tex", latex(made)
@@ -124,10 +132,13 @@ class Folder:
         axes = [
             replace(one, y=one.x) if one.x and of_clock(one.x) else one for one in definition.axes
         ]
-        fresh = fill_figure(replace(definition, axes=axes), self.chosen[name])
+        chosen = self.chosen[name]
+        quiet = {key: one for key, one in chosen.results.items() if not one.starved}
+        chosen = replace(chosen, results=quiet)  # a point has no row to say it
+        fresh = fill_figure(replace(definition, axes=axes), chosen)
         old = Printed(**around(page, name))
         caption = captioned(old.caption, fresh.caption)
-        made = replace(old, **printed(old, fresh), caption=caption)
+        made = replace(old, **printed(old, fresh, asked(definition)), caption=caption)
         rows = read_csv(self.place / f"{name}.csv")
         yield f"{name}.md", made.page([f"![{made.title}]({name}.png)"])
         yield f"{name}.csv", points_with_clocks(definition, rows, _rows(figure_csv(fresh)))
@@ -136,6 +147,7 @@ class Folder:
         keys = about_clocks(self.report.claims)
         old = read_table(self.place, self.report, CLAIMS)
         made = claims_with_clocks(old, fresh, keys)
+        made = replace(made, **printed(old, fresh, ()))
         rows = read_csv(self.place / f"{CLAIMS}.csv")
         yield f"{CLAIMS}.md", markdown(made)
         yield f"{CLAIMS}.tex", latex(made)

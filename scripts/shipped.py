@@ -103,8 +103,8 @@ def read_table(folder: Path, report: Report, name: str) -> Table:
     """Read a written table; its lines have the keys of its CSV."""
     page = read_page(folder / f"{name}.md")
     definitions = {one.name: one for one in report.tables}
-    rows = definitions[name].rows.values() if name in definitions else ()
-    ruled = {row.label for row in rows if row.rule_above}
+    rows = definitions[name].rows.items() if name in definitions else ()
+    ruled = {key for key, row in rows if row.rule_above}
     called = definitions[name].paper.called if name in definitions else PAPER
     keys = {row["system"]: row["key"] for row in read_csv(folder / f"{name}.csv")}
     blocks = []
@@ -116,7 +116,7 @@ def read_table(folder: Path, report: Report, name: str) -> Table:
                 keys[label],
                 label,
                 list(map(_cell, cells, theirs)),
-                rule_above=bool(number) and label in ruled,
+                rule_above=bool(number) and keys[label] in ruled,
             )
             for number, (label, *cells) in enumerate(lines)
         ]

@@ -14,6 +14,7 @@ from speculative_tts.typed import read_json
 PLAIN = {"F64", "F32", "F16", "BF16", "I64", "BOOL"}  # integers are counts and positions
 TRAINED_WITH = "masked_spec_embed"  # many checkpoints lack it: it masks inputs in training alone
 AGAIN = "copy the checkpoint again"
+FOUND = {"output_loading_info": True, "ignore_mismatched_sizes": True}
 logger = getLogger(__name__)
 
 
@@ -29,9 +30,33 @@ def read_pretrained(
     """
     if not read_json(folder / "config.json", remedy).get("quantization_config"):
         _require_plain(folder, remedy)
-    found = {"output_loading_info": True, "ignore_mismatched_sizes": True}
     with naming_odd_values(f"{folder}/config.json", remedy), _quiet():
-        model, told = kind.from_pretrained(folder, local_files_only=True, **found, **options)
+        model, told = kind.from_pretrained(folder, local_files_only=True, **FOUND, **options)
+    return _whole(model, told, folder, remedy, others=others)
+
+
+def read_part(kind: Any, settings: dict[str, Any], folder: Path, prefix: str, remedy: str) -> Any:
+    """Load a model of a transformers class that lies in a folder of a larger one.
+
+    `settings` are its part of config.json, its tensors begin with `prefix`. Raise ValueError as
+    `read_pretrained`, and where there are no such tensors.
+    """
+    state: dict[str, Any] = {}
+    _require_plain(folder, remedy)
+    for file in sorted(folder.glob("*.safetensors")):
+        with safe_open(file, framework="pt") as tensors:
+            names = [name for name in tensors.keys() if name.startswith(prefix)]  # noqa: SIM118
+            state |= {name.removeprefix(prefix): tensors.get_tensor(name) for name in names}
+    if not state:
+        raise ValueError(f"{folder} holds no tensors {prefix}*; {remedy}")
+    with naming_odd_values(f"{folder}/config.json", remedy), _quiet():
+        config = kind.config_class(**settings)
+        model, told = kind.from_pretrained(None, config=config, state_dict=state, **FOUND)
+    return _whole(model, told, folder, remedy, others=False)
+
+
+def _whole(model: Any, told: Any, folder: Path, remedy: str, *, others: bool) -> Any:
+    """Return a model of which nothing was drawn at random; see `read_pretrained`."""
     odd = _named(told["missing_keys"]) + _named(told["mismatched_keys"])
     more = _named(told["unexpected_keys"])
     if odd or (more and not others):
@@ -47,7 +72,8 @@ def read_tokenizer(folder: Path, remedy: str) -> Any:
 
     load: Any = AutoTokenizer.from_pretrained  # without types
     try:
-        return load(str(folder), local_files_only=True)
+        with _quiet():
+            return load(str(folder), local_files_only=True)
     except (OSError, ValueError, KeyError, TypeError, _strict()) as error:
         raise ValueError(
             f"the tokenizer in {folder} is not readable ({_reason(error)}); {remedy}"

@@ -173,6 +173,9 @@ class DecodeRecord:
     flow_seconds: float | None = field(default=None, metadata=TIMED)
     swapped: int | None = None  # system=swap: codes that another of their group replaced
     seen: bool | None = None  # was the speaker trained on; None where the list does not say
+    # of a target with a depth decoder: whole frames of codes, and the codes of each
+    frames: int | None = field(default=None, metadata=GIVEN)
+    codebooks: int | None = field(default=None, metadata=GIVEN)
 
 
 def columns_marked(record: DecodeRecord, mark: Mapping[str, bool]) -> dict[str, Any]:

@@ -8,6 +8,10 @@ import torch
 from small_target import LAYOUT
 from torch import Tensor
 
+from speculative_tts.decoding.drafters.block import BlockDrafter
+from speculative_tts.models.families.merged_vocab import MergedVocabLM
+
+FLOAT: Any = {"dtype": torch.float32, "device": torch.device("cpu")}
 READ = [0, 2, 3]
 BLOCK, MASK = 4, LAYOUT.vocab_size - 1
 KINDS: dict[str, dict[str, Any]] = {
@@ -73,6 +77,13 @@ def save_block(folder: Path, target: Path, kind: str, **changes: Any) -> Any:
     draft.load_verifier_weights()
     draft.float().eval().save_pretrained(folder)
     return draft
+
+
+def load_block(target: Path, folder: Path) -> BlockDrafter:
+    """Load a saved drafter for its target, over all of the target's speech ids."""
+    model = MergedVocabLM.load(target, **FLOAT)
+    order = model.layout.order(text_rows=False)
+    return BlockDrafter.load(folder, model, order[: model.vocab_size], torch.float32)
 
 
 def settings_of(target: Path) -> dict[str, Any]:

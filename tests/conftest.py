@@ -2,11 +2,11 @@
 
 import gc
 import os
-import sys
 from collections.abc import Iterator
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # small tensors: threads only cost
 
+import own_process
 import pytest
 import torch
 from hypothesis import HealthCheck, Phase, settings
@@ -71,11 +71,13 @@ def kernels(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture(autouse=True)
-def _own_accelerator() -> Iterator[None]:
-    """Accelerate keeps one state a process: a test's precision must not be the next one's."""
+def _own_process() -> Iterator[None]:
+    """A test's precision and threads, one state a process each, must not be the next one's.
+
+    Trainings left two threads, which waited for each other on cores that other workers hold.
+    """
     yield
-    if "accelerate.state" in sys.modules:
-        sys.modules["accelerate.state"].AcceleratorState._reset_state(True)
+    own_process.renew()
 
 
 @pytest.fixture(scope="module")

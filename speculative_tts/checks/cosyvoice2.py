@@ -289,11 +289,9 @@ def _sequences(golden: _CosyVoiceGolden) -> Iterator[CheckRow]:
             yield CheckRow(f"sequences, {system}, {place} (chi-square)", statistic, bound)
 
 
-def sampled(
-    model: MergedVocabLM, sampler: Sampler, case: dict[str, Any], count: int = DRAWS
-) -> dict[str, np.ndarray]:
-    """Sample `count` utterances by both loops; codes int64 [count, max_len], -1 after the end."""
-    requests = [_request(model, case, f"sequence {n}") for n in range(count)]
+def sampled(model: MergedVocabLM, sampler: Sampler, case: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Sample `DRAWS` utterances by both loops; codes int64 [DRAWS, max_len], -1 after the end."""
+    requests = [_request(model, case, f"sequence {n}") for n in range(DRAWS)]
     stops = model.layout.stop_ids
     target, drafter = _Level(model), LMDrafter(_Level(_draft(model)))
     speculation = Speculation(target, drafter, Tolerance(0.0), sampler, stops, LOOKAHEAD)
@@ -301,7 +299,7 @@ def sampled(
     alone = autoregressive(target, stops, sampler, requests)
     out = {}
     for system, outcomes in (("autoregressive", alone), ("speculative", sped)):
-        codes = np.full((count, case["max_len"]), -1)
+        codes = np.full((DRAWS, case["max_len"]), -1)
         for row, outcome in zip(codes, outcomes, strict=True):
             kept = [token for token in outcome.tokens if token not in stops]
             row[: len(kept)] = kept

@@ -15,6 +15,7 @@ Check = Callable[[Path], Iterator["CheckRow"]]
 
 CHECKS = {
     "cosyvoice2": "speculative_tts.checks.cosyvoice2",
+    "csm": "speculative_tts.checks.csm",
     "llasa": "speculative_tts.checks.llasa",
     "maya1": "speculative_tts.checks.code_rows",
     "orpheus": "speculative_tts.checks.code_rows",

@@ -72,6 +72,12 @@ def _snac(path: Path) -> Codec:
     return SnacCodec.load(path)
 
 
+def _mimi(path: Path) -> Codec:
+    from speculative_tts.codecs.mimi import MimiCodec
+
+    return MimiCodec.load(path)
+
+
 @runtime_checkable
 class VoiceCodec(Protocol):
     """A codec whose decoder also uses the prompt: its voice, or its codes as context."""
@@ -106,6 +112,7 @@ class BatchCodec(Protocol):
 
 CODECS: dict[str, Callable[[Path], Codec]] = {
     "codes": CodesOnly.load,
+    "mimi": _mimi,
     "neucodec": _neucodec,
     "snac": _snac,
     "speechtokenizer": _speechtokenizer,

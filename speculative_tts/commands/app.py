@@ -286,12 +286,12 @@ def require_writable(path: str | Path, key: str = "out") -> Path:
     return folder
 
 
-def require_device(device: Device, key: str = "device") -> None:
+def require_device(device: Device) -> None:
     """Raise ValueError for a GPU that torch cannot see, instead of working silently elsewhere."""
     import torch
 
     if device is Device.cuda and not torch.cuda.is_available():
-        raise ValueError(f"{key}=cuda needs a GPU that torch can see; use {key}=cpu")
+        raise ValueError("device=cuda needs a GPU that torch can see; use device=cpu")
 
 
 def require_codes(path: str) -> Path:

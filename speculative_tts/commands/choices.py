@@ -14,6 +14,7 @@ CODEC_OF_TARGET = (
     ("target=tiny_valle", "codec=tiny_residual"),
     ("target=tiny_fine", "codec=tiny_fine"),
     ("target=sentences", "codec=sentences"),
+    ("target=csm", "codec=mimi"),
     ("target=orpheus", "codec=snac"),
     ("target=maya1", "codec=snac"),
     ("target=veena", "codec=snac"),
@@ -35,6 +36,7 @@ DRAFTER_OF_TARGET = (  # a given draft, else a recurrent layer if one ships
     ("draft", "drafter=lm"),
     ("target=tiny", "drafter=recurrent"),
     ("target=tiny_fine", "drafter=recurrent"),
+    ("target=csm", "drafter=codebooks"),
     ("target", "drafter=lm"),
 )
 WITHOUT_DRAFT = (("target", "draft=itself"),)  # a target without a draft of its own

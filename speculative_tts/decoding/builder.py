@@ -39,7 +39,7 @@ from speculative_tts.models.gpu import triton_runtime
 from speculative_tts.models.host import readable
 from speculative_tts.models.recurrent import RecurrentLayer, load_layer
 from speculative_tts.models.slots import slots_of
-from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM
+from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM, by_depth
 from speculative_tts.native.library import kernel_label, library, select
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema.common import CheckpointConfig, CodecConfig, Similarity
@@ -115,6 +115,11 @@ class Builder:
     @cached_property
     def multi(self) -> MultiToken:
         """The target's multi-token heads, and who chooses among them."""
+        if by_depth(self.layout):
+            raise ValueError(
+                "heads of one model draft no target with a depth decoder; give drafter=codebooks, "
+                "or method=target"
+            )
         made = build_multi_token(
             self.config.heads,
             self.config.viterbi,
@@ -198,7 +203,12 @@ class Builder:
 
     def speculation(self) -> Speculation:
         """Return the drafter, the target that verifies, and the rule."""
-        config = self.config
+        config, slots = self.config, slots_of(self.layout)
+        if by_depth(self.layout) and slots and config.drafted >= len(slots.sizes):
+            raise ValueError(
+                f"lookahead {config.drafted} is a frame of {len(slots.sizes)} codes or more, and a "
+                "draft may reach into the next frame alone; lower it"
+            )
         drafter: Drafter | CacheReader = build(config.drafter, self)
         rule: AcceptanceRule = build(config.rule, self)  # the last: groups take long to make
         if (part := self._in_python(rule)) is not None:
@@ -217,6 +227,8 @@ class Builder:
 
     def beside(self, system: System) -> dict[str, Any]:
         """Return what a system needs beside the target alone, as fields of `Engine`."""
+        if by_depth(self.layout) and system is System.uncached:
+            raise ValueError("a target with a depth decoder is never uncached; give method=target")
         if system in BY_HEADS:
             return {"multi": self.multi}
         if system is System.draft:

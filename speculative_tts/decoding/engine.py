@@ -22,7 +22,8 @@ from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.decoding.sampling.settings import sampler_of
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.models.speech_lm import Refiner, SpeechLM, encode
+from speculative_tts.models.slots import slots_of
+from speculative_tts.models.speech_lm import Refiner, SpeechLM, by_depth, encode
 from speculative_tts.schema.decode import BY_HEADS, SamplingConfig, System
 
 ROWS = 8  # decoded together on a CPU: with more the weights are read no seldomer
@@ -103,7 +104,7 @@ class Engine:
         target = encode(self.target, prompt)
         draft = None if self.draft is None else encode(self.draft, prompt).inputs
         layout = self.target.layout
-        fewest, most = layout.limits(prompt.text, len(target.ids), *self.tokens_per_word)
+        fewest, most = layout.limits(prompt.text, len(target.inputs), *self.tokens_per_word)
         return Request(
             id=id_,
             prompt=target.inputs,
@@ -228,5 +229,16 @@ class Engine:
         return self.codec.flow_seconds if isinstance(self.codec, FlowCodec) else None
 
     def codes(self, outcome: Outcome) -> list[int]:
-        """Return the speech codes of an utterance: its tokens without stop id and text rows."""
-        return [token for token in outcome.tokens if token < self.codec.n_codes]
+        """Return the speech codes of an utterance: its tokens without stop id and text rows.
+
+        Nor is the frame said whose codes a talker ends with.
+        """
+        codes = [token for token in outcome.tokens if token < self.codec.n_codes]
+        return codes[: len(codes) // self.codebooks * self.codebooks]
+
+    @property
+    def codebooks(self) -> int:
+        """Return how many codes a talker's frame has; 1 of other targets."""
+        layout = self.target.layout
+        slots = slots_of(layout) if by_depth(layout) else None
+        return 1 if slots is None else len(slots.sizes)

@@ -131,7 +131,7 @@ def cross(values: Iterable[tuple[str, str, float]]) -> CrossedRatings:
     return CrossedRatings(sums, counts, squares)
 
 
-def power(difference: float, error: float, freedom: float, level: float = 1 - LEVEL) -> float:
+def power(difference: float, error: float, freedom: float) -> float:
     """Return the power to detect a difference, two-sided, given its standard error.
 
     `freedom` are the error's degrees of freedom. Student's t is shifted by the difference, because
@@ -141,7 +141,7 @@ def power(difference: float, error: float, freedom: float, level: float = 1 - LE
 
     if error == 0:
         return 1.0
-    reach, shift = stats.t.ppf(1 - level / 2, freedom), difference / error
+    reach, shift = stats.t.ppf((1 + LEVEL) / 2, freedom), difference / error
     return float(stats.t.sf(reach - shift, freedom) + stats.t.cdf(-reach - shift, freedom))
 
 

@@ -80,6 +80,11 @@ def speaks_alone(layout: Layout) -> bool:
     return getattr(layout, "speaks_alone", False)
 
 
+def by_depth(layout: Layout) -> bool:
+    """Return True if a depth decoder says the codes of a frame after its first."""
+    return getattr(layout, "by_depth", False)
+
+
 class Model(Protocol):
     """The part of a speech LM that decoding loops need; stubs have it too."""
 

@@ -52,9 +52,9 @@ class Nearest:
 class Need:
     """A system that a table shows: its name for people and the configuration it must have.
 
-    With `nearest` any setting of its rule will do that `where` does not name, else the usual alone;
-    of all runs those are taken whose rule comes closest to another system's figure. Points of one
-    `curve` are shown over the seeds that all of them have. `fixed` figures follow from definition.
+    What `where` leaves open of a rule is usual; with `nearest` groups of any size will do, and
+    those are taken whose figure comes closest to another system's. Points of one `curve` are shown
+    over the seeds that all of them have. `fixed` figures follow from definition.
     """
 
     label: str
@@ -120,7 +120,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 def fits(run: Run, need: Need) -> bool:
     """Return True for a run of the system; its rule at unusual settings is another system."""
-    usual = {} if need.nearest else _usual(need.where.get("rule.name"))
+    usual = _usual(need.where.get("rule.name"))
     left = {key: value for key, value in usual.items() if key in run.config}  # since older runs
     return matches(run.config, {**left, **need.where})
 

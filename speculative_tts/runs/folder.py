@@ -57,18 +57,18 @@ def read_records(folder: Path) -> dict[str, DecodeRecord]:
     return {row.id: row for row in rows}
 
 
-def read_config(folder: Path, remedy: str = AGAIN) -> dict[str, Any]:
-    """Return a run's settings, none where it has no file of them. ValueError says the remedy."""
-    return _read(folder / CONFIG, remedy)
+def read_config(folder: Path) -> dict[str, Any]:
+    """Return a run's settings, none where it has no file of them."""
+    return _read(folder / CONFIG)
 
 
 def read_provenance(folder: Path) -> dict[str, Any]:
     """Return what a run's results rest on, nothing where it has no file of it."""
-    return _read(folder / PROVENANCE, AGAIN)
+    return _read(folder / PROVENANCE)
 
 
-def _read(path: Path, remedy: str) -> dict[str, Any]:
-    return read_json(path, remedy) if path.is_file() else {}
+def _read(path: Path) -> dict[str, Any]:
+    return read_json(path, AGAIN) if path.is_file() else {}
 
 
 def decoded_runs(runs: Path) -> list[Path]:

@@ -134,3 +134,24 @@ class BlockDrafterConfig(DrafterConfig):
     def label(self) -> list[str]:
         """Its part of a run's name."""
         return [self.name]
+
+
+@dataclass
+class CodebooksDrafterConfig(DrafterConfig):
+    """The frozen heads of a talker's codebooks draft the next codes of a frame."""
+
+    built_by = "speculative_tts.decoding.drafters.codebooks:CodebooksDrafter.build"
+    name: str = "codebooks"
+    # the folder of a step for each offset (sst-train-heads kind=codebooks); null: none, the heads
+    # read the newest state as it is
+    path: ReadPath | None = None
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of the other settings that it reads: none."""
+        return ()
+
+    @property
+    def label(self) -> list[str]:
+        """Its part of a run's name, such as codebooks, plain."""
+        return [self.name, *(["plain"] if self.path is None else [])]

@@ -180,6 +180,8 @@ class HeadKind(Enum):
     residual = "residual"  # Medusa's block, then a matrix
     # one layer that reads its own state and the token just drawn: for drafter=recurrent alone
     recurrent = "recurrent"
+    # of a target with a depth decoder: a step for each offset, for drafter=codebooks alone
+    codebooks = "codebooks"
 
 
 class Optimiser(Enum):
@@ -220,11 +222,13 @@ class TrainHeadsConfig:
     out: WrittenPath = "runs/heads"  # the heads, and their training
     n: Several = 8  # heads, the target's own among them
     kind: HeadKind = HeadKind.linear
-    # of kind=recurrent, which has n - 1 steps: blocks of its layer, one after the other
+    # of kind=recurrent, which has n - 1 steps (as kind=codebooks has): blocks of its layer, one
+    # after the other
     blocks: Annotated[Few, Since(1)] = 1
-    # of kind=recurrent: units of a block; null: 8 x the target's width in all blocks together
+    # of kind=recurrent: units of a block; null: 8 x the target's width in all blocks together; of
+    # kind=codebooks: units of a step; null: the depth decoder's width
     width: Count | None = None
-    losses: LossConfig = field(default_factory=LossConfig)  # of kind=recurrent
+    losses: LossConfig = field(default_factory=LossConfig)  # of kind=recurrent and codebooks
     # of kind=recurrent: learn a step as often as the layer's own drafts come to it accepted
     own_drafts: bool = False
     # earlier heads or an earlier layer of this kind and target to go on from, in place of new ones
@@ -236,7 +240,8 @@ class TrainHeadsConfig:
     target_out: WrittenPath | None = None  # the target that was trained along; null: <out>/target
     optimiser: Optimiser = Optimiser.adamw
     steps: Count = 2000
-    batch_size: Many = 1024  # hidden states a batch; of no meaning with train_trunk
+    # hidden states a batch, of kind=codebooks frames; of no meaning with train_trunk
+    batch_size: Many = 1024
     # batches of a process that make one step; with train_trunk joint.accumulate says it
     accumulate: Annotated[Many, Since(1)] = 1
     learning_rate: Positive = 2e-3  # of scaled_adam 0.05 is the paper's

@@ -139,9 +139,9 @@ def _saying(words: str) -> Callable[[re.Match[str]], str]:
     return lambda _: f" {words} "
 
 
-def _by(table: str, after: str = " ") -> Callable[[re.Match[str]], str]:
+def _by(table: str) -> Callable[[re.Match[str]], str]:
     """Return what looks the first group up."""
-    return lambda found: f"{tables()[table][found[1].lower()]}{after}"
+    return lambda found: f"{tables()[table][found[1].lower()]} "
 
 
 def _any_of(table: str) -> str:

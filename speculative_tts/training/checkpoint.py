@@ -22,6 +22,7 @@ from speculative_tts.files import copy_atomic, files_hash
 from speculative_tts.models.decoder.loading import read_config, read_state
 from speculative_tts.models.families import cosyvoice
 from speculative_tts.models.families.cosyvoice_export import write_checkpoint
+from speculative_tts.models.speech_lm import Layout, by_depth
 from speculative_tts.records import write_json
 from speculative_tts.state_dicts import write_tensors
 from speculative_tts.training.inherit import EMBEDDING, HEAD, is_tied
@@ -54,6 +55,15 @@ def read_checkpoint(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if not (folder / CONFIG).is_file():
         raise ValueError(f"no {CONFIG} in {folder}; give a folder with {CONFIG} and {WEIGHTS}")
     return _untied_if_stored(folder, read_config(folder), read_state(folder))
+
+
+def refuse_talker(layout: Layout, target: Path) -> None:
+    """Raise ValueError for a target whose codes come from two decoders."""
+    if by_depth(layout):
+        raise ValueError(
+            f"{target} says the codes of a frame by a depth decoder, for which "
+            "sst-train-heads kind=codebooks alone trains a drafter; give that, or another target"
+        )
 
 
 def _untied_if_stored(

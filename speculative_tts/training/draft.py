@@ -18,6 +18,7 @@ from speculative_tts.training.checkpoint import (
     TargetCheckpoint,
     build_model,
     read_checkpoint,
+    refuse_talker,
     source_hash,
     write_draft,
 )
@@ -163,14 +164,18 @@ def sampler_of(layout: Layout) -> Sampler:
     return lambda logits: sampler(logits[..., order.to(logits.device)])
 
 
-def speech_sampler(layout: Layout) -> Sampler:
-    """Return the target's sampler for logits [n, speech ids]; it may stop at any position."""
+def speech_sampler(layout: Layout, stop_ids: tuple[int, ...] | None = None) -> Sampler:
+    """Return the target's sampler for logits [n, speech ids]; it may stop at any position.
+
+    `stop_ids` are the layout's, unless the logits are of other ids.
+    """
+    stops = layout.stop_ids if stop_ids is None else stop_ids
     named = {name: layout.sampling[name] for name in SAMPLING if name in layout.sampling}
     sampler = LogitsSampler(**named)  # type: ignore[arg-type] # numbers of a JSON file
 
     def probabilities(logits: Tensor) -> Tensor:
         none = torch.zeros(1, len(logits), dtype=torch.int64, device=logits.device)
-        stop = StopRule.build(layout.stop_ids, logits.shape[-1], [0], logits.device)
+        stop = StopRule.build(stops, logits.shape[-1], [0], logits.device)
         return sampler(logits[None], none, none, stop)[0]
 
     return probabilities
@@ -206,6 +211,7 @@ def make_draft(
     Dev acceptance and the distillation losses use the target's own sampler.
     """
     weights = _weights(config)
+    refuse_talker(load_layout(config.target), Path(config.target.path))
     source = TargetCheckpoint.read(Path(config.target.path))
     inherited = inherit(source.config, source.tensors, config)
     folder = Path(config.out) / TRAINING

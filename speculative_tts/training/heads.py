@@ -31,6 +31,7 @@ from speculative_tts.schema.train import (
     Optimiser,
     TrainHeadsConfig,
 )
+from speculative_tts.training.codebooks import CodebookTrunk, codebook_trunk
 from speculative_tts.training.data.pairs import LOST, Data, SequenceBatch, load_data
 from speculative_tts.training.draft import (
     recompute_activations,
@@ -47,13 +48,13 @@ from speculative_tts.training.objective import warn_of_other_codes
 from speculative_tts.training.recurrent import WIDTH, RecurrentTrunk, TrainableRecurrence
 from speculative_tts.training.schedule import cosine, eden_steps
 from speculative_tts.training.state import TRAINING, done_before, settings_of
-from speculative_tts.training.trunk import TrainableTrunk, load_trunk
+from speculative_tts.training.trunk import load_trunk
 
 STATE_BATCH = 16  # sequences run through a frozen trunk at once
 DEV_POSITIONS = 4096  # evaluated at once
 
 logger = logging.getLogger(__name__)
-Predictor = HeadedTrunk | RecurrentTrunk
+Predictor = HeadedTrunk | RecurrentTrunk | CodebookTrunk
 
 
 class HeadsTraining(Training):
@@ -157,9 +158,7 @@ def train_heads(
         logger.info("%s is complete; nothing to do", config.out)
         return done
     torch.manual_seed(config.seed)
-    dtype = DType.float32 if config.train_trunk or config.dtype is None else config.dtype
-    trunk = load_trunk(config.target, getattr(torch, dtype.value))
-    headed = _build_predictor(config, trunk, accelerator)
+    headed = _build_predictor(config, accelerator)
     if config.init is not None:
         headed.go_on(Path(config.init), target)
     trainings, figures = (
@@ -169,19 +168,21 @@ def train_heads(
     )
     if accelerator.is_main_process:
         about = {"settings": settings, **figures}
-        if config.train_trunk:
+        if config.train_trunk and isinstance(headed, HeadedTrunk):
             target = Path(config.target_out or out / "target")
-            trunk.export(target, settings)
+            headed.trunk.export(target, settings)
         headed.save(out, target, about)
     for training in trainings:  # the first one's mark says that all is done
         training.end(figures)
     return figures
 
 
-def _build_predictor(
-    config: TrainHeadsConfig, trunk: TrainableTrunk, accelerator: Accelerator
-) -> Predictor:
+def _build_predictor(config: TrainHeadsConfig, accelerator: Accelerator) -> Predictor:
     """Build the module to train; raise ValueError for settings of another kind."""
+    if config.kind is HeadKind.codebooks:
+        return codebook_trunk(config)
+    dtype = DType.float32 if config.train_trunk or config.dtype is None else config.dtype
+    trunk = load_trunk(config.target, getattr(torch, dtype.value))
     n, weights = config.n, dataclasses.asdict(config.losses)
     if config.kind is not HeadKind.recurrent:
         own = config.losses != LossConfig(), config.width is not None, config.blocks > 1
@@ -239,7 +240,7 @@ def _train_frozen(
     """Train heads on a frozen trunk; return the training and its last figures."""
     data = load_data(config, STATE_BATCH)
     headed.to(accelerator.device)
-    if accelerator.is_main_process:
+    if accelerator.is_main_process and not isinstance(headed, CodebookTrunk):
         _check_codes(headed, data.dev[0].to(accelerator.device))
     training = HeadsTraining(config, headed, data, accelerator)
     training.start(settings)
@@ -250,7 +251,7 @@ def _train_frozen(
 
 
 @torch.no_grad()
-def _check_codes(headed: Predictor, batch: SequenceBatch) -> None:
+def _check_codes(headed: HeadedTrunk | RecurrentTrunk, batch: SequenceBatch) -> None:
     """Warn if the codes seem to be another codec's."""
     states = headed.states(batch)
     warn_of_other_codes(headed.trunk.own(states.hidden), states.targets[:, 0])

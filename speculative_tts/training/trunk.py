@@ -18,7 +18,12 @@ from speculative_tts.models.families.valle.checkpoint import load_valle, save_va
 from speculative_tts.models.families.valle.nar import ValleNAR
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.schema.common import CheckpointConfig
-from speculative_tts.training.checkpoint import build_model, read_checkpoint, write_draft
+from speculative_tts.training.checkpoint import (
+    build_model,
+    read_checkpoint,
+    refuse_talker,
+    write_draft,
+)
 from speculative_tts.training.data.pairs import IGNORED, first_code
 
 
@@ -88,6 +93,7 @@ def load_trunk(config: CheckpointConfig, dtype: torch.dtype = torch.float32) -> 
     layout, family = load_layout(config), family_of(target)
     if isinstance(layout, RowLayout):
         return _transformers(target, dtype, layout.order(text_rows=False), *layout.stop_ids)
+    refuse_talker(layout, target)
     assert isinstance(layout, SpeechLayout)
     if family is VALLE:
         return _valle(target, layout)

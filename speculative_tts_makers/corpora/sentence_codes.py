@@ -63,12 +63,10 @@ def sentence_codec(config: PrepareConfig, shards: list[Path], folder: Path) -> T
     return TinyCodec.load(folder)
 
 
-def write_sentence_codes(
-    shards: list[Path], codec: TinyCodec, folder: Path, phases: int = FRAMES_PER_CODE
-) -> None:
+def write_sentence_codes(shards: list[Path], codec: TinyCodec, folder: Path) -> None:
     """Encode each feature shard into a Parquet shard of its name; those there are kept.
 
-    Each sentence is encoded from its first frame on, from the second, ... by `phases`: codes fall
+    Each sentence is encoded from its first frame on, from the second, ...: codes fall
     otherwise on the same speech, so that as many different utterances are learnt from.
     """
     for path in progress(shards, desc=f"encoding into {folder.name}"):
@@ -77,7 +75,7 @@ def write_sentence_codes(
             spoken = read_shard(path)
             rows = [
                 sentence_row(one, codec, f"{path.stem}-{number:03d}", phase)
-                for phase in range(phases)
+                for phase in range(FRAMES_PER_CODE)
                 for number, one in enumerate(spoken)
             ]
             write_shard(rows, SENTENCE_SCHEMA, out)

@@ -7,7 +7,6 @@ sound alike, and rows of codes begin as projections of the codec's entries.
 """
 
 import time
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -187,12 +186,9 @@ class SentenceTraining(Training):
         layout: PhoneLayout,
         codec: TinyCodec,
         accelerator: Accelerator,
-        begin: Callable[[SentenceModel], None] | None = None,
     ) -> None:
         codebook = torch.from_numpy(codec.codebook)
         model = SentenceModel(config, layout, codebook)
-        if begin is not None:
-            begin(model)
         matrices = [p for n, p in model.lm.named_parameters() if p.ndim == 2 and ".layers." in n]
         others = [
             p for n, p in model.lm.named_parameters() if not (p.ndim == 2 and ".layers." in n)

@@ -359,13 +359,6 @@ def test_what_is_read_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFi
     assert (tmp_path / "corpus" / "list.jsonl").read_text() == "mine"
 
 
-def test_own_configs(tmp_path: Path) -> None:
-    (tmp_path / "mine" / "target").mkdir(parents=True)
-    (tmp_path / "mine" / "target" / "big.yaml").write_text("name: big\npath: /models/big\n")
-    assert decode(["--config-dir", "mine", "target=big"]) == 0
-    assert seen[0].target.path == "/models/big"
-
-
 def test_own_configs_sweep(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """What stood behind the flag was read as a setting, and every job failed."""
     (tmp_path / "mine" / "target").mkdir(parents=True)

@@ -70,7 +70,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "data.path=/nowhere": "data.path: /nowhere does not exist; give a path that does",
             "data.path={w}/target": "target is no test list; give data.path=",
             "data.path={w}/lists.fifo": "lists.fifo is no test list; give data.path=",
-            "out=/dev/null/x": "/dev/null/x",
+            "out=/dev/null/x": "output folder /dev/null/x is not writable",
             "out={w}/list.jsonl": "list.jsonl",
             "runtime.threads=1000000": "threads 1000000 is above 1024; give 1 to 1024",
             "runtime.threads=0": "threads 0 is below 1; give 1 to 1024",
@@ -82,6 +82,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "lookahead=100000": "lookahead 100000 is above 1000",
             "batch_size=0": "batch_size 0 is below 1",
             "instrument=-1": "instrument -1 is below 0",
+            "timing=-1": "timing -1 is below 0",
             "limit=0": "limit 0 is below 1; give 1 or more, or null",
             "limit=99999999999999999999": "is not a finite number below 2^53",
             "seed=-1": "seed -1 is below 0; give 0 to 4294967295",
@@ -99,6 +100,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "sampling.max_tokens_per_word=1e9": "1000000000.0 is above 1000",
             "sampling.max_tokens_per_word=0": "0.0 is not above 0",
             "sampling.min_tokens_per_word=900": "above max_tokens_per_word",
+            "sampling.min_tokens_per_word=-1": "min_tokens_per_word -1.0 is below 0",
             "sampling.ras_window=-1": "ras_window -1 is below 0",
             "sampling.ras_tau=0": "ras_tau 0.0 is not above 0",
             "sampling.repetition_penalty=0": "repetition_penalty 0.0 is not above 0",
@@ -153,8 +155,8 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "text=": "the text is empty; give some of",
             "text=quantum,leap": "unknown words: quantum, leap; this model speaks",
             "text=42": "unknown words: four; this model speaks",
-            "text=???": "text",
-            "prompt=nobody": "prompt nobody is neither a file nor a speaker",
+            "text=???": "text is not set",
+            "prompt=nobody": "prompt nobody is neither a file nor a speaker; speakers: s0, s1",
             "prompt={w}/empty.wav prompt_text=two": "empty.wav is not readable audio",
             "prompt={w}/torn.wav prompt_text=two": "torn.wav is not readable audio",
             "prompt={w}/short.wav prompt_text=two": "short.wav is silent",
@@ -168,9 +170,13 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "encoding=raw": "encoding=raw is for speech written while it is made; add stream=true",
             "stream=true encoding=mp3": "encoding=mp3",
             "stream=true chunk=0": "chunk 0 is below 1; give 1 or more, or null",
-            "stream=true player=nothing_there": "nothing_there",
+            "stream=true player=nothing_there": '"nothing_there" does not start',
+            "out=-": "out=- is for speech written while it is made; add stream=true",
+            "chunk=5": "chunk is for speech written while it is made; add stream=true",
+            "player=aplay": "player is for speech written while it is made; add stream=true",
+            "stream=true out=/dev/null/x.wav": "/dev/null/x.wav cannot be written",
             "stream=true player=false": 'player "false" ended with 1; try it on',
-            "out=/dev/null/x.wav": "/dev/null",
+            "out=/dev/null/x.wav": "/dev/null/x.wav cannot be written (not a",
             "out={w}": "cannot be written (it is a folder); give the name of a file",
             "out={t}/x.mp3": "x.mp3 would hold a wav: .mp3 is not written here; give out={t}/x.wav",
             "stream=true out={t}/x.FLAC": ".FLAC is not written here; give out={t}/x.wav",
@@ -178,6 +184,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "lookahead=0": "lookahead 0 is below 1",
             "seed=-5": "seed -5 is below 0",
             "runtime.threads=1e6": "threads",
+            "runtime.warmup=-1": "runtime.warmup -1 is below 0",
             "data.path={w}/bad_twice.jsonl": "id a is there twice; give each row its own",
         },
     ),
@@ -189,6 +196,9 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "draws=100000000": "draws 100000000 is above 100000; give 0 to 100000",
             "draws=-1": "draws -1 is below 0",
             "limit=0": "limit 0 is below 1",
+            "lookahead=0": "lookahead 0 is below 1",
+            "runtime.threads=0": "runtime.threads 0 is below 1",
+            "random=cosyvoice2 steps=0": "steps 0 is below 1; give 1 or more",
             "runtime.device=cuda": "runtime.device=cuda needs a GPU that torch can see",
             "random=gpt9": "random 'gpt9' is unknown; known: cosyvoice2, llasa_1b, llasa_8b",
             "data.path={w}/bad_prompt_torn.jsonl": "torn.wav is not readable audio",
@@ -203,6 +213,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "threads=0": "threads 0 is below 1",
             "groups.theta=nan groups.mean_size=null": "theta nan is not a finite number",
             "groups.theta=-1": "theta -1.0 is not above -1",
+            "groups.theta=1.5": "groups.theta 1.5 is above 1; give more than -1, up to 1",
             "groups.theta=0.5": "are both given; leave one out",
             "groups.cap=0": "cap 0 is below 1; give 1 or more, or null",
             "groups.mean_size=41": "mean_size 41.0 is outside [1, 40]",
@@ -341,6 +352,9 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
         {
             "recipe=recurrent": "recipe=recurrent sets kind, which is no key here: it is",
             "layers=[0,9]": "layer 9 is not in the target, its layers are 0 to 2",
+            "device=cuda": "device=cuda needs a GPU that torch can see; use device=cpu",
+            "warmup=-1": "warmup -1 is below 0",
+            "weight_decay=-0.1": "weight_decay -0.1 is below 0",
             "layers=[-1]": "layers -1 is below 0; give 0 or more",
             "layers=0": "layers=0: a list is wanted; give layers=[0]",
             "layers=[a]": "layers",
@@ -487,6 +501,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "target=valle golden=/nowhere": "folder /nowhere not found; give golden=<folder>",
             "target=valle golden={w}/fifo": "fifo not found; give golden=<folder>",
             "target=valle": "main.npz not found; give golden=<folder>",
+            "target=valle golden=???": "golden is not set",
             "target=llasa": "expected.json not found; give golden=<folder>",
             "target=cosyvoice2": "cases.json not found; give golden=<folder>",
             "target=viterbi": "viterbi.npz not found; give golden=<folder>",
@@ -524,17 +539,18 @@ LIMIT = re.compile(r"is (below|above|not above|outside|not a finite|not 0)|is no
 
 
 def tried() -> Iterator[object]:
-    """Yield the cases; of a command's numbers beyond their limits `make test` takes the first.
+    """Yield the cases; `make check` takes every one.
 
-    One place checks them all (`tests/unit/test_limits.py`); `make check` takes every one.
+    Of a command's numbers beyond their limits `make test` takes the first: one place checks them
+    all (`tests/unit/test_limits.py`). Of what commands say in the same words it takes the first.
     """
-    seen = set()
-    for case in TABLE:
-        limit = LIMIT.search(case[2])
-        kind = (case[0], limit and limit[0])
-        marks = [pytest.mark.whole] if limit and kind in seen else []
+    seen: set[tuple[str, str]] = set()
+    for command, arguments, said in TABLE:
+        limit = LIMIT.search(said)
+        kind = (command, limit[0]) if limit else (arguments if said == "; " else "", said)
+        marks = [pytest.mark.whole] if kind in seen else []
         seen.add(kind)
-        yield pytest.param(*case, marks=marks)
+        yield pytest.param(command, arguments, said, marks=marks)
 
 
 @pytest.fixture(scope="module")
@@ -668,7 +684,7 @@ def test_a_broken_run_is_left_out_of_reports(
 ) -> None:
     """One emptied file once ended sst-report, which left half of its tables behind."""
     out = tmp_path / "out"
-    code = command_of("report")([f"runs={broken}", f"out={out}", "page=false"])
+    code = command_of("report")([f"runs={broken}", f"out={out}", "page=false", "paper=ssd"])
     told = capfd.readouterr().err
     assert code in (0, 2)
     assert "Traceback" not in told

@@ -87,24 +87,6 @@ def test_folders_that_are_not_in_the_format(
     assert "has no config_<name>.json" in message
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["target=valle", "golden=/nowhere"], "golden folder /nowhere not found"),
-        (["target=wavenet", "golden=."], "target 'wavenet' has no golden check; known: cosyvoice2"),
-        (["target=valle"], "golden is not set"),
-        (["golden=."], "target.name is not set"),
-    ],
-)
-def test_mistakes_are_one_line(
-    arguments: list[str], message: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert main(arguments) == 2
-    errors = capfd.readouterr().err
-    assert message in errors
-    assert errors.count("\n") == 1
-
-
 def test_every_check_has_its_module() -> None:
     root = Path(__file__).parents[2]
     for module in CHECKS.values():

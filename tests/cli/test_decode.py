@@ -259,48 +259,6 @@ def test_systems_without_a_model_copy_and_resynthesise_the_reference(
     assert len(row["codes"]) == len(original) // 640
 
 
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        (["rule=tolerance", "rule.beta=-0.1"], "rule.beta -0.1 is below 0; give 0 to 1"),
-        (["rule=tolerance", "rule.beta=nan"], "rule.beta nan is not a finite number"),
-        (["lookahead=0"], "lookahead 0 is below 1"),
-        (["batch_size=0"], "batch_size 0 is below 1"),
-        (["limit=0"], "limit 0 is below 1"),
-        (["runtime.threads=0"], "runtime.threads 0 is below 1"),
-        (["runtime.warmup=-1"], "runtime.warmup -1 is below 0"),
-        (["instrument=-1"], "instrument -1 is below 0"),
-        (["timing=-1"], "timing -1 is below 0"),
-        (["sampling.top_p=1.5"], "sampling.top_p 1.5 is above 1; give more than 0, up to 1"),
-        (["sampling.temperature=-1"], "temperature -1.0 is below 0"),
-        (["sampling.max_tokens_per_word=0"], "sampling.max_tokens_per_word 0.0 is not above 0"),
-        (["sampling.min_tokens_per_word=-1"], "sampling.min_tokens_per_word -1.0 is below 0"),
-        (
-            ["sampling.min_tokens_per_word=9"],
-            "min_tokens_per_word 9 is above max_tokens_per_word 8",
-        ),
-        (["target.path=nowhere"], "nowhere does not exist"),
-        (["data.path=nowhere.jsonl"], "nowhere.jsonl does not exist"),
-        (["out=/dev/null/runs"], "output folder /dev/null/runs is not writable"),
-        (["rule.bta=1"], "unknown key rule.bta"),
-        (["lookahead=three"], "lookahead"),
-    ],
-)
-def test_mistakes_are_one_line_and_exit_2(
-    models: FakeModels,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    overrides: list[str],
-    message: str,
-) -> None:
-    assert decode.main([*models.overrides, f"out={tmp_path}", *overrides]) == 2
-    lines = capsys.readouterr().err.strip().splitlines()
-    assert len(lines) == 1
-    assert lines[0].startswith("sst-decode: error: ")
-    assert message in lines[0]
-    assert not list(tmp_path.glob("*/records.jsonl"))
-
-
 def test_models_that_do_not_belong_together_are_named(
     models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

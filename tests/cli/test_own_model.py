@@ -53,6 +53,7 @@ def clocked(seconds: dict[str, float], name: str) -> Iterator[None]:
     seconds[name] = time.perf_counter() - begin
 
 
+@pytest.mark.whole
 def test_the_page_from_a_checkpoint_to_its_report(
     root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

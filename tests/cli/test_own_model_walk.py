@@ -9,11 +9,11 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import own_process
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from accelerate.state import AcceleratorState
 from test_paper_guide import ROOT, SCRIPTS, commands
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -95,7 +95,7 @@ def run(line: str) -> None:
     main = getattr(importlib.import_module(module), name)
     given = [*options, *ADDED[program], *SMALL.get(program, [])]
     assert main(given) == 0, " ".join([program, *given])
-    AcceleratorState._reset_state(True)  # a stranger types each command in a process of its own
+    own_process.renew()  # a stranger types each command in a process of its own
 
 
 def in_frames(codes: list[int]) -> bool:

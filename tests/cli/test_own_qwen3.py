@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
+import own_process
 import pytest
 import torch
-from accelerate.state import AcceleratorState
 from block_folders import save_block
 from test_own_model import root  # noqa: F401 - a fixture
 from transformers import AutoConfig, AutoModelForCausalLM, Qwen3Config
@@ -43,7 +43,7 @@ def test_a_qwen3_goes_from_its_embeddings_to_a_report(
     learnt = [*TARGET, *few, "warmup=1", "batch_size=4", "gradient_checkpointing=true"]
     assert train_draft.main([*learnt, "layers=[0,3]", "out=runs/draft"]) == 0
     for kind in ("kind=recurrent n=3 out=runs/recurrent", "kind=linear n=3 out=runs/heads"):
-        AcceleratorState._reset_state(True)
+        own_process.renew()
         assert train_heads.main([*learnt, "sequences=6", *kind.split()]) == 0
     decoding = [*TARGET, *SPOKEN, "data=mine", "limit=2", "runtime.warmup=0", "instrument=1"]
     for drafter in DRAFTERS:

@@ -17,6 +17,7 @@ from speculative_tts.typed import read_json
 
 wandb = pytest.importorskip("wandb")
 proto = pytest.importorskip("wandb.proto.wandb_internal_pb2")
+pytestmark = pytest.mark.whole  # its service is a process that is started and ended
 BLOCK, HEAD = 32768, 7  # of the log that wandb writes; its file begins with as many bytes
 
 

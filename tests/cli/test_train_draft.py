@@ -174,26 +174,12 @@ def same_weights(folder, name, atol):
         torch.testing.assert_close(there, here, rtol=0, atol=atol, msg=f"{name}: {key}")
 
 
-@pytest.mark.parametrize(
-    ("option", "message"),
-    [
-        ("target.path=nowhere", "nowhere does not exist"),
-        ("device=cuda", "device=cuda needs a GPU that torch can see; use device=cpu"),
-        ("warmup=-1", "warmup -1 is below 0"),
-        ("weight_decay=-0.1", "weight_decay -0.1 is below 0"),
-        ("layers=[0,9]", "layer 9 is not in the target, its layers are 0 to 3"),
-        ("steps=-1", "steps -1 is below 0"),
-        ("wandb=true", "wandb halted; None in sys.modules; pip install 'speculative_tts[cluster]'"),
-        ("losses.ce=0", "all loss weights are 0"),
-    ],
-)
-def test_mistakes_end_in_one_line(tmp_path, options, option, message, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "wandb", None)  # as if it were not installed
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+def test_a_tracker_that_is_not_installed_is_named(tmp_path, options, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)
     capsys.readouterr()
-    assert train_draft.main([*options, f"out={tmp_path / 'out'}", option]) == 2
+    assert train_draft.main([*options, f"out={tmp_path / 'out'}", "wandb=true"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert message in line
+    assert "wandb halted; None in sys.modules; pip install 'speculative_tts[cluster]'" in line
 
 
 class FakeWandb:

@@ -7,8 +7,7 @@ fixed.
 import pytest
 import torch
 from goodness import mismatches
-from reference import autoregressive_law
-from test_exactness import DRAFT, MANY, ONE, SAMPLER, STOPS, TARGET
+from test_exactness import DRAFT, LAW, MANY, SAMPLER, STOPS, TARGET
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState
@@ -19,7 +18,6 @@ from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.rules.block import BlockRule
 from speculative_tts.decoding.sampling.sampler import Sampler
 
-LAW = autoregressive_law(TARGET, SAMPLER, STOPS, ONE)
 MOST = 0.9  # nats: the laws of a third of the contexts have less
 
 

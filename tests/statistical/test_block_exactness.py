@@ -6,17 +6,14 @@ fixed.
 
 import pytest
 from goodness import mismatches
-from reference import autoregressive_law
 from stubs import speculative
-from test_exactness import DRAFT, MANY, ONE, SAMPLER, STOPS, TARGET
+from test_exactness import DRAFT, LAW, MANY, SAMPLER, STOPS, TARGET
 from test_group_exactness import DISJOINT, group_mismatches
 
 from speculative_tts.decoding.batch import BatchState, Request
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.rules.block import BlockRule
-
-LAW = autoregressive_law(TARGET, SAMPLER, STOPS, ONE)
 
 
 def decoded(rule: AcceptanceRule, lookahead: int = 3, rows: list[Request] = MANY) -> list[Outcome]:

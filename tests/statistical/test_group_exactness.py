@@ -11,23 +11,17 @@ import pytest
 import torch
 from goodness import chi_square, mismatches
 from group_laws import FAULTS, Cover, TokenResidual, group_law, parts, random_cover
-from reference import Chain, autoregressive_law
+from reference import Chain
 from rule_laws import COVER
-from stubs import Markov, request, speculative
+from stubs import speculative
+from test_exactness import DRAFT, LAW, MANY, ONE, SAMPLER, STOPS, TARGET
 
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.rules import thinning
 from speculative_tts.decoding.rules.group import Group
-from speculative_tts.decoding.sampling.sampler import Sampler
 
-N, TRIALS = 20_000, 4_000
-STOPS = (2, 5)
-SAMPLER = Sampler(temperature=0.8, top_k=5, top_p=0.95)
+TRIALS = 4_000
 DISJOINT = Cover(6, ((0, 1), (2,), (3, 4), (5,)), (1.0, 1.0, 1.0, 1.0))  # a token tells its group
-TARGET = Markov.random(6, seed=3, scale=1.0)
-DRAFT = TARGET.near(4, distance=0.8)
-ONE = request(minimum=2, maximum=5)
-MANY = [request(f"utterance {row}", minimum=2, maximum=5) for row in range(N)]
 
 
 @pytest.mark.parametrize("lookahead", [1, 3])
@@ -36,7 +30,7 @@ def test_speculation_by_groups_follows_its_law_and_not_the_targets(lookahead: in
     found = speculative(TARGET, DRAFT, COVER.rule(), STOPS, SAMPLER, lookahead, MANY)
     law = group_law(TARGET, DRAFT, COVER, lookahead, SAMPLER, STOPS, ONE)
     assert mismatches(found, law) == []
-    assert mismatches(found, autoregressive_law(TARGET, SAMPLER, STOPS, ONE))
+    assert mismatches(found, LAW)
 
 
 def group_mismatches(outcomes: list[Outcome]) -> list[str]:
@@ -67,7 +61,7 @@ def test_emitted_groups_follow_the_targets_law(lookahead: int) -> None:
     rule, fault = DISJOINT.rule(), DISJOINT.rule(TokenResidual)
     found = speculative(TARGET, DRAFT, rule, STOPS, SAMPLER, lookahead, MANY)
     assert group_mismatches(found) == []
-    assert mismatches(found, autoregressive_law(TARGET, SAMPLER, STOPS, ONE))  # of tokens
+    assert mismatches(found, LAW)  # of tokens
     assert group_mismatches(speculative(TARGET, DRAFT, fault, STOPS, SAMPLER, lookahead, MANY))
 
 

@@ -9,15 +9,14 @@ from collections import Counter
 import pytest
 from goodness import chi_square, mismatches
 from head_stubs import by_heads, choosers
-from reference import Law, at, autoregressive_law, marginal
-from test_exactness import MANY, ONE, SAMPLER, STOPS, TARGET
+from reference import Law, at, marginal
+from test_exactness import LAW, MANY, SAMPLER, STOPS, TARGET
 
 from speculative_tts.decoding.loops import speculation
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.sampling.randomness import DRAFT
 
-LAW = autoregressive_law(TARGET, SAMPLER, STOPS, ONE)
 CHOOSERS = choosers(TARGET.vocab_size, STOPS, SAMPLER)
 THREE = ((0, 1, 2), (1, 2, 3))
 

@@ -8,14 +8,12 @@ import pytest
 import torch
 from faults import FAULTS, Fault
 from goodness import chi_square, mismatches
-from reference import autoregressive_law, marginal
+from reference import marginal
 from stubs import speculative
-from test_exactness import DRAFT, MANY, ONE, SAMPLER, STOPS, TARGET
+from test_exactness import DRAFT, LAW, MANY, SAMPLER, STOPS, TARGET
 
 from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.sampling.sampler import Sampler
-
-LAW = autoregressive_law(TARGET, SAMPLER, STOPS, ONE)
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())

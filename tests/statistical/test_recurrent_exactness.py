@@ -5,8 +5,8 @@ As test_heads_exactness: 20,000 utterances, ten chi-squares with a false-alarm r
 
 import pytest
 from head_stubs import Embedded, by_layer
-from test_exactness import MANY, SAMPLER, STOPS, TARGET
-from test_heads_exactness import LAW, found_wrong
+from test_exactness import LAW, MANY, SAMPLER, STOPS, TARGET
+from test_heads_exactness import found_wrong
 
 from speculative_tts.decoding.loops import speculation
 from speculative_tts.decoding.outcome import Outcome

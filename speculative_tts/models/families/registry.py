@@ -17,6 +17,10 @@ from speculative_tts.models.decoder.loading import stored_rows
 from speculative_tts.models.decoder.weight_files import refuse_adapter
 from speculative_tts.models.families import code_rows as llasa
 from speculative_tts.models.families import cosyvoice
+from speculative_tts.models.families.csm import config as csm
+from speculative_tts.models.families.csm.layout import CsmLayout
+from speculative_tts.models.families.csm.lm import CsmLM
+from speculative_tts.models.families.csm.lm import code_embedding as csm_code_embedding
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.models.families.valle.checkpoint import MODEL_TYPE
 from speculative_tts.models.families.valle.layout import read_layout
@@ -113,7 +117,15 @@ VALLE = Family(
     lambda config: valle_code_embedding(Path(config.path)),
     lambda config, **options: ValleRefiner.load(Path(config.path), **options),
 )
-FAMILIES = (VALLE, TINY, COSYVOICE, ROWS)
+CSM = Family(
+    "CSM",
+    csm.FILES,
+    csm.is_talker,
+    lambda config: CsmLayout.read(Path(config.path)),
+    lambda config, dtype, device, text_rows: CsmLM.load(config, dtype=dtype, device=device),  # noqa: ARG005 - text is never emitted
+    csm_code_embedding,
+)
+FAMILIES = (VALLE, CSM, TINY, COSYVOICE, ROWS)
 
 
 def family_of(folder: Path) -> Family:

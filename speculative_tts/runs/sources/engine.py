@@ -291,10 +291,12 @@ class EngineSource:
         return Timing(item, outcome, self.spoken(item, outcome), times)
 
     def _utterance(self, item: ListItem, outcome: Outcome, spoken: Spoken, **times: Any) -> Made:
+        codes, codebooks = self.engine.codes(outcome), self.engine.codebooks
+        framed = {"frames": len(codes) // codebooks, "codebooks": codebooks}
         made = record(
             item,
             self._config.seed,
-            self.engine.codes(outcome),
+            codes,
             spoken.wave,
             self.codec,
             tokens=len(outcome.tokens),
@@ -303,6 +305,7 @@ class EngineSource:
             codec_seconds=spoken.codec_seconds,
             flow_seconds=spoken.flow_seconds,
             counts=outcome.counts,
+            **(framed if codebooks > 1 else {}),
             **{"lm_seconds": None} | times,
         )
         return made, spoken.wave

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from speculative_tts.models.families.cosyvoice import CosyVoiceLayout
+from speculative_tts.models.families.csm.layout import CsmLayout
 from speculative_tts.models.families.registry import VALLE, family_of, load_layout
 from speculative_tts.models.families.row_layout import RowLayout
 from speculative_tts.models.layout import SpeechLayout
@@ -183,6 +184,23 @@ def write_valle(
     return TokenSequence([*texts, *codes], len(texts) + 1)
 
 
+def write_frames(
+    layout: CsmLayout, prompt: StoredUtterance | None, said: StoredUtterance
+) -> TokenSequence:
+    """Write the prompt's rows as at inference, then codes as rows after the text's, and the end.
+
+    Frames that the backbone has no positions for are cut off.
+    """
+    voice, text = ([], "") if prompt is None else (prompt.codes, prompt.text)
+    ids = layout.prompt_ids(Prompt(said.text, text, torch.tensor(voice, dtype=torch.int64)))
+    layout.slots.check_whole(len(said.codes))
+    begin, books = layout.config.text_rows, layout.config.codebooks
+    positions = len(ids) - len(voice) + len(voice) // books
+    room = books * max(1, layout.config.backbone.max_positions - positions - 1)
+    codes = [begin + code for code in (*said.codes[:room], layout.n_codes)]
+    return TokenSequence([*ids, *codes], len(ids), cut=len(said.codes) > room)
+
+
 def first_code(layout: SpeechLayout) -> int:
     """Return the id of code 0 in VALL-E's inputs."""
     return layout.text_offset + len(layout.words)
@@ -200,6 +218,9 @@ def sequence_writer(target: CheckpointConfig) -> tuple[Layout, SequenceWriter]:
         write = partial(write_rows, layout, layout.eos_id, None)
         tiny = not isinstance(layout, CosyVoiceLayout)
         return layout, SequenceWriter(write, layout.eos_id, by_words=tiny)
+    if isinstance(layout, CsmLayout):
+        write = partial(write_frames, layout)
+        return layout, SequenceWriter(write, PADDING, layout.config.text_rows)
     raise ValueError(
         f"drafts of a {type(layout).__name__} checkpoint are not trained here; "
         "give a target whose codes are rows of one vocabulary"

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -28,6 +28,7 @@ from speculative_tts.provenance import content_hash
 from speculative_tts.schema.common import GroupsConfig, GroupWeights, Similarity
 
 N, STOPS = 40, [40]  # of the fake models
+Made = Callable[..., store.Entry]
 
 
 class Stages:
@@ -252,12 +253,16 @@ def config(tmp_path: Path, **options: object) -> GroupsConfig:
     return GroupsConfig(cache=str(tmp_path), **options)  # type: ignore[arg-type]
 
 
+@pytest.fixture
+def groups_of(sources: provide.Sources, tmp_path: Path) -> Made:
+    """Makes groups of the little checkpoint by options, in a cache of the test's own."""
+    return lambda **options: provide.acoustic_groups(config(tmp_path, **options), sources)
+
+
 @pytest.mark.parametrize("source", Similarity)
-def test_groups_of_a_checkpoint(
-    source: Similarity, sources: provide.Sources, tmp_path: Path
-) -> None:
+def test_groups_of_a_checkpoint(source: Similarity, groups_of: Made) -> None:
     """Usable by the rule; stop ids are alone, whatever theta."""
-    entry = provide.acoustic_groups(config(tmp_path, theta=-0.9, source=source), sources)
+    entry = groups_of(theta=-0.9, source=source)
     arrays = provide.tensors(entry, torch.device("cpu"))
     rule = Group(**arrays)
     begin, end = arrays["token_offsets"][STOPS[0] : STOPS[0] + 2].tolist()
@@ -295,8 +300,8 @@ def test_vectors_are_what_they_are_called(sources: provide.Sources) -> None:
         torch.testing.assert_close(provide.code_vectors(source, sources)[:N], expected)
 
 
-def test_ids_behind_those_of_a_cache_are_alone(sources: provide.Sources, tmp_path: Path) -> None:
-    entry = provide.acoustic_groups(config(tmp_path, theta=0.5), sources)
+def test_ids_behind_those_of_a_cache_are_alone(groups_of: Made) -> None:
+    entry = groups_of(theta=0.5)
     cpu = torch.device("cpu")
     found, wide = provide.tensors(entry, cpu), provide.tensors(entry, cpu, N + 4)
     one_more = provide.tensors(entry, cpu, N + 2)
@@ -322,15 +327,12 @@ def test_vectors_of_speech_ids(source: Similarity, sources: provide.Sources) -> 
 
 
 def test_codes_are_heard_once_for_groups_of_all_sizes(
-    sources: provide.Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sources: provide.Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, groups_of: Made
 ) -> None:
     heard = []
     hear = vectors.mel_vectors
     monkeypatch.setattr(vectors, "mel_vectors", lambda *x: heard.append(1) or hear(*x))
-    made = [
-        provide.acoustic_groups(config(tmp_path, source=Similarity.mel, theta=theta), sources)
-        for theta in (0.5, 0.9)
-    ]
+    made = [groups_of(source=Similarity.mel, theta=theta) for theta in (0.5, 0.9)]
     assert len(heard) == 1
     alone = provide.acoustic_groups(
         config(tmp_path / "other", source=Similarity.mel, theta=0.9), sources
@@ -351,12 +353,10 @@ def test_a_codebook_is_compared_in_single_precision() -> None:
     assert vectors.codebook_vectors(codec, "x").dtype == torch.float32
 
 
-def test_a_second_look_makes_nothing(
-    sources: provide.Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = provide.acoustic_groups(config(tmp_path, mean_size=4.5), sources)
+def test_a_second_look_makes_nothing(monkeypatch: pytest.MonkeyPatch, groups_of: Made) -> None:
+    first = groups_of(mean_size=4.5)
     monkeypatch.delattr(provide, "make")
-    again = provide.acoustic_groups(config(tmp_path, mean_size=4.5), sources)
+    again = groups_of(mean_size=4.5)
     assert again.folder == first.folder
     assert again.facts["mean_size"] == pytest.approx(4.5, rel=0.15)  # of 41 tokens
 
@@ -370,36 +370,25 @@ def test_a_second_look_makes_nothing(
     ],
 )
 def test_groups_of_other_settings_are_others(
-    options: dict[str, object],
-    others: dict[str, object],
-    sources: provide.Sources,
-    tmp_path: Path,
+    options: dict[str, object], others: dict[str, object], tmp_path: Path, groups_of: Made
 ) -> None:
     row = {"codes": [0, 0, 1, 39], "split": "train"}
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "train-0000.parquet")
-    first, second = (
-        provide.acoustic_groups(config(tmp_path, unigram=str(tmp_path), **one), sources)
-        for one in (options, others)
-    )
+    first, second = (groups_of(unigram=str(tmp_path), **one) for one in (options, others))
     assert first.folder != second.folder
     assert any(not np.array_equal(first.arrays[n], second.arrays[n]) for n in first.arrays)
 
 
-def test_a_mean_size_is_that_under_the_cap(sources: provide.Sources, tmp_path: Path) -> None:
+def test_a_mean_size_is_that_under_the_cap(groups_of: Made) -> None:
     """Its theta is lower than that of the same size without one."""
-    capped, free = (
-        provide.acoustic_groups(config(tmp_path, mean_size=5.0, cap=cap), sources)
-        for cap in (6, None)
-    )
+    capped, free = (groups_of(mean_size=5.0, cap=cap) for cap in (6, None))
     assert capped.facts["mean_size"] == pytest.approx(5, rel=0.15)
     assert capped.facts["theta"] < free.facts["theta"]
 
 
-def test_theta_of_a_found_size_makes_the_same_groups(
-    sources: provide.Sources, tmp_path: Path
-) -> None:
-    found = provide.acoustic_groups(config(tmp_path, mean_size=4.0), sources)
-    given = provide.acoustic_groups(config(tmp_path, theta=found.facts["theta"]), sources)
+def test_theta_of_a_found_size_makes_the_same_groups(groups_of: Made) -> None:
+    found = groups_of(mean_size=4.0)
+    given = groups_of(theta=found.facts["theta"])
     for name, array in found.arrays.items():
         assert np.array_equal(array, given.arrays[name])
 
@@ -426,9 +415,9 @@ def test_unigram_weights_are_shares_of_the_training_codes(
 
 
 def test_a_named_cache_of_another_target_is_refused_saying_which(
-    sources: provide.Sources, tmp_path: Path
+    sources: provide.Sources, tmp_path: Path, groups_of: Made
 ) -> None:
-    mine = provide.acoustic_groups(config(tmp_path, theta=0.5), sources)
+    mine = groups_of(theta=0.5)
     named = config(tmp_path / "unused", path=str(mine.folder))
     found = provide.acoustic_groups(named, sources)
     assert (found.folder, found.facts) == (mine.folder, mine.facts)
@@ -447,22 +436,22 @@ def test_a_named_cache_of_another_target_is_refused_saying_which(
         provide.acoustic_groups(named, sources)
 
 
-def test_a_named_cache_of_something_else_is_named_as_such(
-    sources: provide.Sources, tmp_path: Path
-) -> None:
+def test_a_named_cache_of_something_else_is_named_as_such(tmp_path: Path, groups_of: Made) -> None:
     zeros = {"counts": np.zeros(3)}
     other = store.save_entry(tmp_path, "transitions", {"codes": "x"}, zeros, {})
     with pytest.raises(ValueError, match=r"holds transitions \(counts\), and groups are tok"):
-        provide.acoustic_groups(config(tmp_path, path=str(other)), sources)
+        groups_of(path=str(other))
     (tmp_path / "shipped").mkdir()
     (tmp_path / "shipped" / "transitions.json").touch()
     with pytest.raises(ValueError, match=r"is no cache, it has transitions.json; make groups"):
-        provide.acoustic_groups(config(tmp_path, path=str(tmp_path / "shipped")), sources)
+        groups_of(path=str(tmp_path / "shipped"))
 
 
-def test_likeness_is_to_the_codec_that_is_used(sources: provide.Sources, tmp_path: Path) -> None:
+def test_likeness_is_to_the_codec_that_is_used(
+    sources: provide.Sources, tmp_path: Path, groups_of: Made
+) -> None:
     """Another codec once got the first one's figures."""
-    first = provide.acoustic_groups(config(tmp_path, theta=0.5), sources)
+    first = groups_of(theta=0.5)
     (tmp_path / "codec").mkdir()
     write_codec(tmp_path / "codec", np.random.default_rng(5))
     others = dataclasses.replace(sources, codec=("tiny", tmp_path / "codec"))
@@ -472,10 +461,10 @@ def test_likeness_is_to_the_codec_that_is_used(sources: provide.Sources, tmp_pat
     assert named.facts["likeness"] is None
 
 
-def test_theta_and_mean_size_are_not_both_given(sources: provide.Sources, tmp_path: Path) -> None:
+def test_theta_and_mean_size_are_not_both_given(groups_of: Made) -> None:
     """Nor is the default, 10, when it is written out."""
     with pytest.raises(ValueError, match=r"theta 0.5 and mean_size 10.0 are both given"):
-        provide.acoustic_groups(config(tmp_path, theta=0.5, mean_size=10.0), sources)
+        groups_of(theta=0.5, mean_size=10.0)
 
 
 def change_weights(folder: Path) -> None:
@@ -485,28 +474,26 @@ def change_weights(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("theta", [-1.0, 1.01, float("nan")])
-def test_theta_outside_its_range_is_refused(
-    theta: float, sources: provide.Sources, tmp_path: Path
-) -> None:
+def test_theta_outside_its_range_is_refused(theta: float, groups_of: Made) -> None:
     with pytest.raises(ValueError, match=r"theta .* is outside \(-1, 1\]"):
-        provide.acoustic_groups(config(tmp_path, theta=theta), sources)
+        groups_of(theta=theta)
 
 
-def test_a_cap_below_one_is_refused(sources: provide.Sources, tmp_path: Path) -> None:
+def test_a_cap_below_one_is_refused(groups_of: Made) -> None:
     with pytest.raises(ValueError, match="cap 0 is below 1"):
-        provide.acoustic_groups(config(tmp_path, cap=0), sources)
+        groups_of(cap=0)
     with pytest.raises(ValueError, match=r"mean_size 9.0 is above cap 5; raise cap or drop it"):
-        provide.acoustic_groups(config(tmp_path, cap=5, mean_size=9.0), sources)
+        groups_of(cap=5, mean_size=9.0)
 
 
 @pytest.mark.parametrize("cap", [1, 5])
-def test_a_cap_is_the_most_of_a_group(cap: int, sources: provide.Sources, tmp_path: Path) -> None:
-    entry = provide.acoustic_groups(config(tmp_path, theta=-0.9, cap=cap), sources)
+def test_a_cap_is_the_most_of_a_group(cap: int, groups_of: Made) -> None:
+    entry = groups_of(theta=-0.9, cap=cap)
     assert entry.facts["max_size"] == cap
 
 
-def test_a_tokens_own_group_has_it(sources: provide.Sources, tmp_path: Path) -> None:
-    arrays = provide.acoustic_groups(config(tmp_path, theta=0.3), sources).arrays
+def test_a_tokens_own_group_has_it(groups_of: Made) -> None:
+    arrays = groups_of(theta=0.3).arrays
     offsets, tokens = arrays["group_offsets"], arrays["group_tokens"]
     assert len(arrays["own"]) == N + 1
     for token, own in enumerate(arrays["own"]):
@@ -533,45 +520,12 @@ def test_a_missing_embedding_is_named(tmp_path: Path) -> None:
         stored_rows(tmp_path, 3)
 
 
-class Tones:
-    """Code 0 is silence, code c a tone of 100 c Hz, whole periods in 40 ms."""
-
-    sample_rate, token_rate, n_codes, n_layers = 16_000, 25.0, 30, 1
-
-    def decode(self, codes: np.ndarray) -> np.ndarray:
-        time = np.arange(640) / self.sample_rate
-        waves = [0.1 * np.sin(2 * np.pi * 100 * code * time) for code in codes]
-        return np.concatenate(waves).astype(np.float32)
-
-    def encode(self, wave: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
-
-
-def test_mel_vectors_hear_a_token_between_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mean of the token's own frames less the mean of all, wherever it is in a chunk."""
-    codec, stages = Tones(), Stages()
-    monkeypatch.setattr(vectors, "CHUNK", 7)
-    assert vectors.quietest(codec, 30) == 0
-    found = vectors.mel_vectors(codec, 30, stages)
-    assert stages.done == stages.work == [30, 30]
-    assert found.shape == (30, vectors.BANDS)
-    alone = []
-    for code in range(30):
-        frames = vectors.log_mel(codec.decode(np.array([0, 0, 0, code, 0, 0, 0])), 16_000)
-        alone.append(frames[12:16].mean(0))  # the token's 40 ms after 120 ms of silence
-    expected = torch.stack(alone)
-    torch.testing.assert_close(found, expected - expected.mean(0), atol=1e-3, rtol=0)
-    loudest = expected.argmax(1)[1:]
-    assert (loudest.diff() >= 0).all()  # higher tones, higher bands
-    assert loudest[-1] > loudest[0] + 20
-
-
 @pytest.mark.parametrize("source", Similarity)
 def test_manifest_says_what_the_groups_were_made_from(
-    source: Similarity, sources: provide.Sources, tmp_path: Path
+    source: Similarity, sources: provide.Sources, groups_of: Made
 ) -> None:
     """By names that stay: caches are looked up and refused by them."""
-    entry = provide.acoustic_groups(config(tmp_path, theta=0.5, source=source), sources)
+    entry = groups_of(theta=0.5, source=source)
     manifest = json.loads((entry.folder / "manifest.json").read_text())
     options = {"theta": 0.5, "mean_size": None, "cap": None, "unigram": None}
     made_from = {

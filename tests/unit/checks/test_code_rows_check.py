@@ -15,8 +15,6 @@ from speculative_tts.commands import check as command
 from speculative_tts.commands import decode
 from speculative_tts.schema.common import RowsConfig
 
-pytestmark = pytest.mark.usefixtures("kernels")
-
 GOLDEN = Path(__file__).parents[2] / "golden" / "rows"
 SMALL = {"count", "speakers", "max_length", "max_tokens", "min_tokens"}  # of golden models
 SAMPLER = {"temperature", "top_k", "top_p", "repetition_penalty"}
@@ -26,6 +24,7 @@ def read(path: Path) -> dict[str, Any]:
     return dict(json.loads(path.read_text()))
 
 
+@pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("name", ["orpheus", "maya1", "veena", "spark"])
 def test_every_case_is_within_its_tolerance(name: str) -> None:
     rows = list(code_rows.check(GOLDEN / name))

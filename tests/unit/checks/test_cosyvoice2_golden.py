@@ -13,8 +13,6 @@ from speculative_tts.checks.chi_square import chi_square, two_samples
 from speculative_tts.checks.cosyvoice2 import check, closed_form
 from speculative_tts.checks.registry import CheckRow, FormatError
 
-pytestmark = pytest.mark.usefixtures("kernels")
-
 GOLDEN = Path(__file__).parents[2] / "golden/cosyvoice2"
 
 

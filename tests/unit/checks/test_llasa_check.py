@@ -14,11 +14,10 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from speculative_tts.checks.llasa import check
 from speculative_tts.checks.registry import FormatError
 
-pytestmark = pytest.mark.usefixtures("kernels")
-
 GOLDEN = Path(__file__).parents[2] / "golden" / "llasa"
 
 
+@pytest.mark.usefixtures("kernels")
 def test_every_case_is_within_its_tolerance() -> None:
     rows = list(check(GOLDEN))
     assert [row for row in rows if not row.passed] == []
@@ -28,6 +27,7 @@ def test_every_case_is_within_its_tolerance() -> None:
     assert sum("3b_style" in row.case and "logits" in row.case for row in rows) == 1
 
 
+@pytest.mark.usefixtures("kernels")
 def test_a_golden_of_one_key_value_head_computed_in_a_batch_of_two(tmp_path: Path) -> None:
     """In the format of the others; transformers computes two padded rows at once."""
     folder = tmp_path / "golden"

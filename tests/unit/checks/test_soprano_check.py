@@ -13,9 +13,9 @@ from speculative_tts.models.families.row_layout import RowLayout
 from speculative_tts.models.prompt import Prompt
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "qwen3" / "soprano"
-pytestmark = pytest.mark.usefixtures("kernels")
 
 
+@pytest.mark.usefixtures("kernels")
 def test_prompts_logits_and_tokens_are_the_golden_ones() -> None:
     rows = list(check(GOLDEN))
     assert [row for row in rows if not row.passed] == []

@@ -15,6 +15,7 @@ from tests.unit.codecs.test_transformers_codecs import SIZES
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 SPEECHTOKENIZER = GOLDEN / "speechtokenizer"
+STORED = {"snac": "rows/snac", "mimi": "csm/model"}
 
 
 def write(name: str, folder: Path) -> Path:
@@ -27,8 +28,8 @@ def write(name: str, folder: Path) -> Path:
         return resolve("tiny:codec_residual")
     elif name == "codes":
         return resolve("tiny:codes_spark")
-    elif name == "snac":
-        return GOLDEN / "rows/snac"
+    elif name in STORED:
+        return GOLDEN / STORED[name]
     elif name == "cosyvoice":
         (folder / "speech_tokenizer_v2.onnx").touch()  # no more is read: there is nothing to speak
     elif name == "speechtokenizer":

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,27 +16,35 @@ from speculative_tts_makers.corpora import unseen
 from speculative_tts_makers.corpora.plan import plan_list, plan_takes
 from speculative_tts_makers.corpora.unseen import plan_unseen
 
+plan = cache(lambda corpus: plan_unseen(PrepareConfig(corpus=corpus)))
+
 
 def words_of(corpus: Corpus) -> set[tuple[str, ...]]:
-    prompts, rows = plan_unseen(PrepareConfig(corpus=corpus))
+    prompts, rows = plan(corpus)
     return {one.words for one in (*prompts, *rows)}
 
 
-@pytest.mark.parametrize(("corpus", "listed"), [(Corpus.fresh, 60), (Corpus.registered, 240)])
-def test_no_string_was_heard_before(corpus: Corpus, listed: int) -> None:
-    config = PrepareConfig(corpus=corpus)
-    _, rows = plan_unseen(config)
-    strings = words_of(corpus)
-    assert len(rows) == listed
-    assert len(strings) == listed + 30
-    reserved = set[tuple[str, ...]]()
+@pytest.fixture(scope="module")
+def heard() -> tuple[set[tuple[str, ...]], set[tuple[str, ...]]]:
+    """The strings of the lists that ship, and those that training speaks."""
+    config, reserved = PrepareConfig(), set[tuple[str, ...]]()
     for name, count in (("test", 8), ("dev", 4)):
         plan_list(name, count, config.seed, reserved)
-    n_takes = config.n_takes + config.n_fine_takes
-    takes = plan_takes(n_takes, (1, 3), config.seed, reserved)  # as training speaks them
+    takes = plan_takes(config.n_takes + config.n_fine_takes, (1, 3), config.seed, reserved)
+    return reserved, {take.words for take in takes}
+
+
+@pytest.mark.parametrize(("corpus", "listed"), [(Corpus.fresh, 60), (Corpus.registered, 240)])
+def test_no_string_was_heard_before(
+    corpus: Corpus, listed: int, heard: tuple[set[tuple[str, ...]], set[tuple[str, ...]]]
+) -> None:
+    _, rows = plan(corpus)
+    strings, (reserved, spoken) = words_of(corpus), heard
+    assert len(rows) == listed
+    assert len(strings) == listed + 30
     shipped = read_list(resolve("tiny:testset/list.jsonl"))
     assert not strings & reserved
-    assert not strings & {take.words for take in takes}
+    assert not strings & spoken
     assert {tuple(item.text.split()) for item in shipped} <= reserved
     assert {row.speaker.name for row in rows} == {item.speaker for item in shipped}
 
@@ -46,7 +55,7 @@ def test_the_lists_share_no_string() -> None:
 
 @pytest.mark.skipif(shutil.which("flite") is None, reason="flite is not installed")
 def test_flite_speaks_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    prompts, rows = plan_unseen(PrepareConfig(corpus=Corpus.fresh))
+    prompts, rows = plan(Corpus.fresh)
     monkeypatch.setattr(unseen, "plan_unseen", lambda _config: (prompts[:1], rows[:2]))
     assert prepare.main(["corpus=fresh", f"out={tmp_path}"]) == 0
     items = read_list(tmp_path / "list.jsonl")

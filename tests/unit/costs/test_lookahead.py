@@ -25,8 +25,6 @@ from speculative_tts.runs.naming import run_name
 from speculative_tts.schema.decode import DecodeConfig
 from tests.fake_models import FakeModels, write_fake_models
 
-pytestmark = pytest.mark.usefixtures("kernels")
-
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:

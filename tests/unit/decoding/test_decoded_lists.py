@@ -397,7 +397,7 @@ def test_a_row_that_is_too_long_is_named_before_any_work(
         return made_by(self, batch, capacity)
 
     monkeypatch.setattr(toy_lists.ToyLM, "cache", cache)
-    with pytest.raises(ValueError, match=r"^row u2: 23 positions exceed the model's 14$"):
+    with pytest.raises(ValueError, match=r"^row u2: 24 positions exceed the model's 14$"):
         decoded(tmp_path).start(items, items)
 
 

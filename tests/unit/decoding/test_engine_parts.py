@@ -47,7 +47,7 @@ def test_a_request_is_what_each_model_reads() -> None:
     made = engine(draft=None).request("u", PROMPT, 5)
     assert (made.id, made.seed, made.draft_prompt) == ("u", 5, None)
     assert made.prompt[:, 0].tolist() == ROWS_OF_PROMPT
-    assert (made.min_tokens, made.max_tokens) == (6, 14)  # the prompt has 7 rows
+    assert (made.min_tokens, made.max_tokens) == (6, 15)  # the prompt has 8 positions
     assert (made.prompt_tokens, made.last_code) == ((4, 2, 4), 4)
     other = engine().request("u", PROMPT, 5)
     assert other.draft_prompt is not None

@@ -13,8 +13,6 @@ from speculative_tts.commands.decode import main
 from speculative_tts.models.families.valle.lm import ValleLM
 from speculative_tts.models.heads import load_heads
 
-pytestmark = pytest.mark.usefixtures("kernels")
-
 PARTS = ["target=tiny_valle", "codec=tiny_residual", "limit=1", "runtime.warmup=0"]
 
 
@@ -80,6 +78,7 @@ def test_parts_of_different_families_are_refused(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("kernels")
 def test_shipped_heads_belong_to_the_shipped_target() -> None:
     target = resolve("tiny:valle")
     model = ValleLM.load(target)

@@ -4,6 +4,7 @@ import contextlib
 import inspect
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -113,7 +114,7 @@ def test_with_and_without_a_draft_lengths_and_tokens_agree(folder: Path) -> None
     for inference in (fast, alone):
         model = OfficialModel()
         model.llm.inference = inference  # type: ignore[method-assign]
-        samples.append([list(model.job([5], [], [7]))[:4] for _ in range(150)])
+        samples.append([list(islice(model.job([5], [], [7]), 4)) for _ in range(150)])
     first, second = (np.array([s[0] if s else -1 for s in own]) for own in samples)
     statistic, bound = two_samples(first, second)
     assert statistic < bound

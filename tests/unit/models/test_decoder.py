@@ -2,12 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from transformers import (
     AutoModelForCausalLM,
     LlamaConfig,
+    PretrainedConfig,
     PreTrainedModel,
     Qwen2Config,
     Qwen3Config,
@@ -35,67 +37,37 @@ LLAMA3 = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 32,
 }
+
+
+def sized(
+    family: type[PretrainedConfig], hidden: int, wide: int, heads: tuple[int, int], **more: Any
+) -> PretrainedConfig:
+    """A small configuration; `heads` are those of queries and those of keys and values."""
+    sizes = {"hidden_size": hidden, "intermediate_size": wide, "num_attention_heads": heads[0]}
+    return family(**SMALL, **sizes, num_key_value_heads=heads[1], **more)
+
+
+LEAST: dict[str, Any] = {"num_attention_heads": 2, "num_hidden_layers": 2, "hidden_size": 8}
+LEAST |= {"intermediate_size": 8, "vocab_size": 9}
+FAST = {"rope_type": "default", "rope_theta": 1e6}
 CASES = {
-    "qwen2 gqa": Qwen2Config(
-        **SMALL, hidden_size=64, intermediate_size=96, num_attention_heads=4, num_key_value_heads=2
+    "qwen2 gqa": sized(Qwen2Config, 64, 96, (4, 2)),
+    "qwen2 mha tied": sized(Qwen2Config, 16, 24, (2, 2), tie_word_embeddings=True),
+    "qwen2 theta": sized(Qwen2Config, 32, 40, (4, 1), rope_parameters=FAST, rms_norm_eps=1e-5),
+    "llama gqa": sized(LlamaConfig, 64, 96, (8, 2)),
+    "llama one kv head": sized(LlamaConfig, 32, 40, (4, 1)),
+    "llama3 rope, biased, head_dim": sized(
+        *(LlamaConfig, 48, 64, (4, 2)), head_dim=16, rope_parameters=LLAMA3, attention_bias=True,
+        mlp_bias=True, tie_word_embeddings=True,
     ),
-    "qwen2 mha tied": Qwen2Config(
-        **SMALL,
-        hidden_size=16,
-        intermediate_size=24,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        tie_word_embeddings=True,
+    "qwen3": sized(
+        *(Qwen3Config, 32, 40, (4, 2)), head_dim=16, rope_parameters=FAST, tie_word_embeddings=True
     ),
-    "qwen2 theta": Qwen2Config(
-        **SMALL,
-        hidden_size=32,
-        intermediate_size=40,
-        num_attention_heads=4,
-        num_key_value_heads=1,
-        rope_parameters={"rope_type": "default", "rope_theta": 1e6},
-        rms_norm_eps=1e-5,
-    ),
-    "llama gqa": LlamaConfig(
-        **SMALL, hidden_size=64, intermediate_size=96, num_attention_heads=8, num_key_value_heads=2
-    ),
-    "llama one kv head": LlamaConfig(
-        **SMALL, hidden_size=32, intermediate_size=40, num_attention_heads=4, num_key_value_heads=1
-    ),
-    "llama3 rope, biased, head_dim": LlamaConfig(
-        **SMALL,
-        hidden_size=48,
-        intermediate_size=64,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=16,
-        rope_parameters=LLAMA3,
-        attention_bias=True,
-        mlp_bias=True,
-        tie_word_embeddings=True,
-    ),
-    "qwen3": Qwen3Config(
-        **SMALL,
-        hidden_size=32,
-        intermediate_size=40,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=16,
-        rope_parameters={"rope_type": "default", "rope_theta": 1e6},
-        tie_word_embeddings=True,
-    ),
-    "qwen3 biased, one kv head, odd head_dim": Qwen3Config(
-        **SMALL,
-        hidden_size=96,
-        intermediate_size=56,
-        num_attention_heads=3,
-        num_key_value_heads=1,
-        head_dim=10,
-        attention_bias=True,
-        rms_norm_eps=1e-3,
+    "qwen3 biased, one kv head, odd head_dim": sized(
+        *(Qwen3Config, 96, 56, (3, 1)), head_dim=10, attention_bias=True, rms_norm_eps=1e-3,
         rope_parameters=LLAMA3,
     ),
-}
+}  # fmt: skip
 
 
 def randomise(model: PreTrainedModel) -> PreTrainedModel:
@@ -112,13 +84,12 @@ def pair(name: str, folder: Path) -> tuple[PreTrainedModel, Decoder]:
     torch.manual_seed(0)
     model = randomise(AutoModelForCausalLM.from_config(config))
     model.save_pretrained(folder)
-    native = build_decoder(
-        DecoderConfig.from_folder(folder),
-        read_state(folder),
-        dtype=torch.float32,
-        device=torch.device("cpu"),
-    )
-    return model, native
+    return model, loaded(folder)
+
+
+def loaded(folder: Path) -> Decoder:
+    options: dict[str, Any] = {"dtype": torch.float32, "device": torch.device("cpu")}
+    return build_decoder(DecoderConfig.from_folder(folder), read_state(folder), **options)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -203,16 +174,8 @@ def test_config_of_transformers_4_reads_like_5(tmp_path: Path) -> None:
     ],
 )
 def test_unsupported_options_are_refused(change: dict[str, object], message: str) -> None:
-    row = {
-        "model_type": "qwen2",
-        "num_attention_heads": 2,
-        "num_hidden_layers": 1,
-        "hidden_size": 8,
-        "intermediate_size": 8,
-        "vocab_size": 9,
-    }
     with pytest.raises(ValueError, match=message):
-        DecoderConfig.from_dict(row | change)
+        DecoderConfig.from_dict(LEAST | {"model_type": "qwen2", "num_hidden_layers": 1} | change)
 
 
 @pytest.mark.parametrize(
@@ -224,15 +187,7 @@ def test_unsupported_options_are_refused(change: dict[str, object], message: str
     ],
 )
 def test_windows_that_no_layer_has_are_no_reason_to_refuse(change: dict[str, object]) -> None:
-    row = {
-        "model_type": "qwen3",
-        "num_attention_heads": 2,
-        "num_hidden_layers": 2,
-        "hidden_size": 8,
-        "intermediate_size": 8,
-        "vocab_size": 9,
-    }
-    config = DecoderConfig.from_dict(row | change)
+    config = DecoderConfig.from_dict(LEAST | {"model_type": "qwen3"} | change)
     assert (config.head_dim, config.head_norms) == (128, True)  # Qwen3's own, if no key says it
 
 
@@ -254,9 +209,4 @@ def test_weights_of_another_shape_are_named(tmp_path: Path) -> None:
         ValueError,
         match=r"layers\.0\.mlp\.gate_proj\.weight is \(96, 64\), config.json says \(32, 64\)",
     ):
-        build_decoder(
-            DecoderConfig.from_folder(tmp_path),
-            read_state(tmp_path),
-            dtype=torch.float32,
-            device=torch.device("cpu"),
-        )
+        loaded(tmp_path)

@@ -18,8 +18,6 @@ from speculative_tts.models.families.registry import load_speech_lm
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema.common import CheckpointConfig
 
-pytestmark = pytest.mark.usefixtures("kernels")
-
 GOLDEN = Path(__file__).parents[2] / "golden/llasa/model_1b_style"
 CPU = torch.device("cpu")
 NAMES = {"<|s_": "<|speech_", "TEXT_UNDERSTANDING": "TEXT_PROMPT"}
@@ -60,6 +58,7 @@ def test_the_prompt_is_its_authors(target: CheckpointConfig) -> None:
     assert layout.limits("One.", 10, 0.0, 100.0)[0] == 50
 
 
+@pytest.mark.usefixtures("kernels")
 def test_it_speaks_and_its_lower_layers_draft(target: CheckpointConfig) -> None:
     model = load(target)
     prompt = model.prompt(model.prompt_ids(PROMPT))

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from synthetic_runs import groups_of, make_pcg_runs, make_run
+from synthetic_runs import config_of, groups_of, make_pcg_runs, make_run, write_run
 
 from speculative_tts.commands.report import main
 from speculative_tts.reporting.experiments import TINY
@@ -162,6 +162,17 @@ def test_runs_with_all_seeds_win_over_a_nearer_one_with_a_single_seed(tmp_path: 
     chosen = choose(find_runs(tmp_path), NEEDS).results["pcg"].runs
     assert [run.config["rule.groups.mean_size"] for run in chosen] == [40.0, 40.0]
     assert [run.seed for run in chosen] == [0, 1]
+
+
+def test_whole_drafts_are_another_system(tmp_path: Path) -> None:
+    """A run of `rule.block=true` in the folder was taken as PCG, since its length was nearer."""
+    make_run(tmp_path, "speculative", rule="tolerance", beta=0.3, n=12)
+    group_run(tmp_path, 10.0, 0.0)
+    config = config_of("speculative", "group", 0.3, 3, 0)
+    config["rule"] = {"name": "group", "groups": groups_of(40.0), "block": True}
+    write_run(tmp_path / "whole", config, 0.3, n=12)
+    (found,) = choose(find_runs(tmp_path), NEEDS).results["pcg"].runs
+    assert found.config["rule.groups.mean_size"] == 10.0
 
 
 def test_without_the_system_to_meet_nothing_is_chosen(tmp_path: Path) -> None:

@@ -242,7 +242,7 @@ def test_runs_of_other_code_or_hardware_are_told(tmp_path: Path) -> None:
     assert (
         "- Not made alike: its runs are of 2 states of the code (version 0.1.0 commit fedcba987 "
         "with local changes; version 0.1.0 commit 012345678) and 2 kinds of hardware (Some CPU @ "
-        "2.00GHz / 1 cores / 1 thread; Some CPU @ 2.00GHz / 2 cores / 1 thread); their times may "
+        "2.00GHz / 1 core / 1 thread; Some CPU @ 2.00GHz / 2 cores / 1 thread); their times may "
         "differ by it."
     ) in text
 

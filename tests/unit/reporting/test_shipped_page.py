@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import draw_page
+import numpy as np
 import pytest
 from shipped import read_page, shipped_section
 
@@ -169,6 +170,8 @@ def test_a_speed_is_that_of_the_table_with_more_processes() -> None:
     timed = {"ssd/table1/exact": five | {"speedup_of": "speeds/ssd/exact"}}
     again = retimed(point, timed)
     assert again == point | five
+    own = point | {"processes": 5}
+    assert retimed(own, timed) == own, "its own table's, of as many"
     measured_again = {"ssd/table1/exact": five | {"speedup": [1.06, 1.02, 1.1]}}
     assert retimed(again, measured_again)["speedup"] == [1.06, 1.02, 1.1]
     assert retimed(point | {"processes": 6}, timed)["speedup"] == point["speedup"]
@@ -192,21 +195,21 @@ def test_a_row_times_the_same_system(row: Row, place: str) -> None:
     assert all(row.where.get(k, v) == v for k, v in rows[key].where.items())
 
 
-def test_every_plotted_speed_is_of_several_processes_where_a_table_has_that() -> None:
+def test_every_plotted_speed_is_that_of_its_table() -> None:
     """Read from the files, not from the page's own points."""
-    timed = {place for _, place in TIMES}
-    seen = set()
+    seen = 0
     for point in (one for data in SECTIONS.values() for one in data["points"]):
-        if point.get("speedup_of") in timed:
+        if point.get("speedup_of"):
             with (SHIPPED / f"{point['speedup_table']}.csv").open(encoding="utf-8") as file:
                 speeds = {
-                    tuple(float(row[f"speedup{end}"]) for end in ("", "_low", "_high"))
+                    tuple(float(row[f"speedup{end}"] or "nan") for end in ("", "_low", "_high"))
                     for row in csv.DictReader(file)
-                    if row["speedup_processes"] == "5"
+                    if row["speedup"]
                 }
-            assert tuple(point["speedup"]) in speeds
-            seen.add(point["speedup_of"])
-    assert {"ssd/table1/exact", "pcg/table1/pcg", "mtp/table1_valle/best8"} <= seen
+            known = [float("nan") if part is None else part for part in point["speedup"]]
+            assert any(np.array_equal(known, one, equal_nan=True) for one in speeds), point
+            seen += 1
+    assert seen > 20
 
 
 def test_the_first_card_is_of_the_tables_that_it_links_to() -> None:

@@ -61,7 +61,9 @@ def test_tables_and_figures_need_no_other_judge(
 
     def reported(name: str) -> dict[str, bytes]:
         out = tmp_path / name
-        assert main([f"paper={paper}", f"runs={tmp_path / 'runs'}", f"out={out}"]) == 0
+        assert (
+            main([f"paper={paper}", f"runs={tmp_path / 'runs'}", f"out={out}", "page=false"]) == 0
+        )
         files = [*(out / paper).glob("*.csv"), *(out / paper).glob("*.md")]
         assert len(files) > 8
         return {file.name: file.read_bytes() for file in files}

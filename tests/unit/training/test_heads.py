@@ -6,10 +6,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import own_process
 import pytest
 import torch
 from accelerate import Accelerator
-from accelerate.state import AcceleratorState
 from cosyvoice_folders import SIZES, write_official
 from small_target import save_codes
 
@@ -88,7 +88,7 @@ def test_bfloat16_learns_as_float32_does(
     """Of a frozen trunk the weights are bfloat16 too, which evaluations once did not expect."""
     figures = []
     for dtype in ("float32", "bfloat16"):
-        AcceleratorState._reset_state(reset_partial_state=True)
+        own_process.renew()
         assert main([*arguments, *KINDS[kind], f"dtype={dtype}", f"out={tmp_path / dtype}"]) == 0
         figures.append(json.loads(capsys.readouterr().out.splitlines()[-1])["dev_loss"])
     assert figures[1] == pytest.approx(figures[0], rel=0.02)

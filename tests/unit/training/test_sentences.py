@@ -109,7 +109,7 @@ def test_a_killed_training_ends_where_an_undisturbed_one_does(
 
 def test_a_time_limit_decides_the_number_of_steps(prepared: Path, tmp_path: Path) -> None:
     train_sentences(
-        recipe(prepared, tmp_path, steps=100_000, seconds=4.0, watch_every=10**6),
+        recipe(prepared, tmp_path, steps=100_000, seconds=1.0, watch_every=10**6),
         accelerator_for(Device.cpu),
     )
     rows = list(read_jsonl(tmp_path / "training/metrics.jsonl", "step"))

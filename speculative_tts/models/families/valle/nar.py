@@ -103,18 +103,7 @@ class ValleNAR(nn.Module):
         seen and none predicted (`draw_prefix` draws its length as the official code does in prefix
         mode 1; mode 0 has none).
         """
-        return self._teach((text, text_lengths), codes, code_lengths, stage, prefix)
-
-    def _teach(
-        self,
-        texts: tuple[Tensor, Tensor],
-        codes: Tensor,
-        code_lengths: Tensor,
-        stage: int,
-        prefix: int,
-    ) -> NARTraining:
         c = self.config
-        text, text_lengths = texts
         silent = padding(code_lengths, codes.shape[1])
         codes = codes.masked_fill(silent[..., None], 0)
         first = codes[..., :1].masked_fill(silent[..., None], c.eos_id)
