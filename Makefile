@@ -52,7 +52,7 @@ DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small sma
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
-.PHONY: help venv reproduce sentences training-seeds preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser bench clean
+.PHONY: help venv reproduce sentences training-seeds preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -355,6 +355,9 @@ mutants: $(STAMP) ## Put faults into the code one by one (mutmut) and write thos
 browser: $(STAMP) ## Get Debian's Chromium and Playwright, without which tests/browser is skipped
 	scripts/install_chromium.sh
 	$(PIP) install --quiet --constraint constraints.txt --editable ".[browser]"
+
+gpu: $(STAMP) ## All that only a GPU can show, in ten minutes: tests, bench, a timed list beside the CPU; tables in results/bench
+	PYTHON=$(BIN)/python BIN=$(BIN) OUT=$(OUT)/gpu scripts/gpu_first.sh
 
 bench: $(STAMP) ## Measure on this machine what a step costs, what memory allows, which lookahead pays: about 3 minutes
 	$(BIN)/sst-bench
