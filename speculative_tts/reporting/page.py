@@ -98,6 +98,7 @@ def page(sections: Sequence[Section], before: Path | None = None) -> str:
         sections={name: _embedded(data) for name, data in ordered.items()},
         answers=_embedded(answers(systems)),
         speech="".join(f" {text}" for text in dict.fromkeys(told) if text),
+        own=not {*PAPERS} & {*ordered},
         style=style,
         scripts=scripts,
     )
