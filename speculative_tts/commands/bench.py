@@ -67,7 +67,7 @@ def _run_checkpoints(config: BenchConfig, out: Path) -> int:
     fixed = dataclasses.replace(config, lookahead=1) if config.seeks_lookahead else config
     models = process_cache(config.runtime.device.value)
     engine = build_engine(fixed, kept=models)
-    if by_depth(engine.layout):
+    if by_depth(engine.target.layout):
         raise ValueError(
             f"{config.target.path} has a depth decoder, whose steps sst-bench does not time; give "
             "another target, or look at a run's own seconds (sst-decode)"
