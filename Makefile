@@ -52,7 +52,7 @@ DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small sma
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
-.PHONY: help venv reproduce sentences preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser bench clean
+.PHONY: help venv reproduce sentences training-seeds preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -212,8 +212,10 @@ samplers: $(STAMP) ## Words of the papers' systems by another sampler: SSD's by 
 	for one in ssd pcg; do $(BIN)/sst-eval runs=$(OUT)/samplers/$$one metrics=[wer,similarity] && $(BIN)/sst-report paper=$$one runs=$(OUT)/samplers/$$one out=$(RESULTS)/samplers page=false; done
 	rm -f $(RESULTS)/samplers/*/{figure,beta,tradeoff,matched_clock}* # of speeds, and nothing was timed
 
-# $(call sentences_decode,overrides): any English sentence, all 240 of the list, nothing timed
-sentences_decode = $(BIN)/sst-decode target=sentences draft=sentences timing=0 instrument=0 lookahead=3 workers=$(WORKERS) cache=$(OUT)/sentences/.caches limit=$(or $(LIMIT),null) $(1)
+# $(call sentences_decode,overrides,limit): any English sentence, all 240 of the list or the first ones, nothing timed
+sentences_decode = $(BIN)/sst-decode target=sentences draft=sentences timing=0 instrument=0 lookahead=3 workers=$(WORKERS) cache=$(OUT)/sentences/.caches limit=$(or $(LIMIT),$(2),null) $(1)
+# The draft that ships, but for target, codes, seed and folder.
+SENTENCE_DRAFT = $(BIN)/sst-train-draft recipe=paper codes_from=target laws=true "losses={ce:0,kl:1}" layers=[0,1,2,4,8,22,23] train_layers=7 train_embeddings=false steps=150 learning_rate=1.5e-3 dev_utterances=24 dtype=bfloat16
 # Groups whose rounds are as long, on the dev list, as SSD's with a tolerance of 0.1, 0.2 and 0.4.
 SENTENCE_GROUPS := 16,37.5,230
 
@@ -235,6 +237,19 @@ sentences: $(STAMP) ## SSD and PCG on any English sentence, heard by Whisper: an
 	$(BIN)/sst-report paper=ssd runs=$(OUT)/sentences/ssd out=$(RESULTS)/sentences page=false
 	rm -f $(RESULTS)/sentences/ssd/{figure,beta,tradeoff,matched_clock}* # of speeds, and nothing was timed
 	$(BIN)/python scripts/draft_quality.py $(OUT)/sentences $(RESULTS)/sentences
+
+training-seeds: $(STAMP) ## How much of a drafter's figures on sentences is its training seed's: 40 minutes of a core; needs make sentences' runs and own codes
+	for seed in 1 2; do \
+	  $(SENTENCE_DRAFT) target=sentences codes=data/sentences/codes own=$(OUT)/own-sentences seed=$$seed eval_every=150 save_every=25 out=$(OUT)/sentences/trained/draft-seed$$seed; \
+	  $(BIN)/python scripts/pack.py $(OUT)/sentences/draft-seed$$seed $(OUT)/sentences/trained/draft-seed$$seed; \
+	  for how in draft exact ssd; do $(call sentences_decode,method=$$how drafter=lm draft.path=$(OUT)/sentences/draft-seed$$seed draft.name=seed$$seed out=$(OUT)/sentences/seeds,120); done; \
+	done
+	for seed in 0 1 2; do \
+	  $(BIN)/sst-train-heads recipe=recurrent target=sentences codes=data/sentences/codes sequences=320 batch_size=256 steps=400 warmup=40 eval_every=400 save_every=50 dev_utterances=16 seed=$$seed out=$(OUT)/sentences/recurrent-seed$$seed; \
+	  for how in exact ssd; do $(call sentences_decode,method=$$how drafter=recurrent drafter.path=$(OUT)/sentences/recurrent-seed$$seed out=$(OUT)/sentences/seeds,120); done; \
+	done
+	$(BIN)/sst-eval runs=$(OUT)/sentences/seeds judges=whisper judges.weights=tiny.en metrics=[wer]
+	$(BIN)/python scripts/training_seeds.py $(RESULTS)/sentences $(OUT)/sentences/ssd $(OUT)/sentences/seeds
 
 voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-out strings: about 5 minutes
 	$(BIN)/sst-prepare corpus=voices
@@ -304,11 +319,11 @@ models-valle: models-corpus
 models-sentences: $(STAMP) # flite, wordnet-base and sword-text-web speak and say what
 	$(BIN)/sst-prepare corpus=sentences # two hours of one core, by an estimate
 	$(BIN)/sst-train-target family=sentences # three minutes of an H100 (device=cuda dtype=bfloat16 sentences.seconds=170: 1,290 steps)
-	$(BIN)/sst-train-heads recipe=recurrent target=sentences target.path=runs/sentences/target codes=data/sentences/codes sequences=320 batch_size=192 steps=600 warmup=40 out=runs/recurrent-sentences-first # 15 minutes of one core, as the next
-	$(BIN)/sst-train-heads recipe=recurrent target=sentences target.path=runs/sentences/target codes=data/sentences/codes sequences=320 batch_size=192 steps=500 warmup=40 learning_rate=6e-3 init=runs/recurrent-sentences-first out=runs/recurrent-sentences
-	$(BIN)/python scripts/pack.py runs/recurrent-sentences/packed runs/recurrent-sentences
 	$(BIN)/sst-own-codes target=sentences target.path=runs/sentences/target codec.path=data/sentences/codec codes=data/sentences/codes longest=100 limit=30 laws=32 out=runs/own-sentences # 5 minutes of one core
-	$(BIN)/sst-train-draft recipe=paper target=sentences target.path=runs/sentences/target codes=data/sentences/codes codes_from=target own=runs/own-sentences laws=true "losses={ce:0,kl:1}" layers=[0,1,2,4,8,22,23] train_layers=7 train_embeddings=false steps=150 learning_rate=1.5e-3 eval_every=75 save_every=25 dev_utterances=24 dtype=bfloat16 out=runs/draft-sentences # 6 minutes of one core
+	$(BIN)/sst-train-heads recipe=recurrent target=sentences target.path=runs/sentences/target codes=data/sentences/codes n=5 sequences=2048 steps=2500 eval_every=1000 out=runs/recurrent-sentences-first # 15 minutes of one core
+	$(BIN)/sst-train-heads recipe=recurrent target=sentences target.path=runs/sentences/target codes=data/sentences/codes codes_from=target own=runs/own-sentences own_drafts=true init=runs/recurrent-sentences-first n=5 sequences=1280 steps=1000 learning_rate=5e-3 eval_every=1000 out=runs/recurrent-sentences # 7 minutes of one core
+	$(BIN)/python scripts/pack.py runs/recurrent-sentences/packed runs/recurrent-sentences runs/recurrent-sentences-first
+	$(SENTENCE_DRAFT) target=sentences target.path=runs/sentences/target codes=data/sentences/codes own=runs/own-sentences eval_every=75 save_every=25 out=runs/draft-sentences # 6 minutes of one core
 	$(BIN)/python scripts/pack.py runs/draft-sentences/packed runs/draft-sentences
 
 # Without what is marked whole (pyproject.toml says what), and with fewer examples of each property.
@@ -340,6 +355,9 @@ mutants: $(STAMP) ## Put faults into the code one by one (mutmut) and write thos
 browser: $(STAMP) ## Get Debian's Chromium and Playwright, without which tests/browser is skipped
 	scripts/install_chromium.sh
 	$(PIP) install --quiet --constraint constraints.txt --editable ".[browser]"
+
+gpu: $(STAMP) ## All that only a GPU can show, in ten minutes: tests, bench, a timed list beside the CPU; tables in results/bench
+	PYTHON=$(BIN)/python BIN=$(BIN) OUT=$(OUT)/gpu scripts/gpu_first.sh
 
 bench: $(STAMP) ## Measure on this machine what a step costs, what memory allows, which lookahead pays: about 3 minutes
 	$(BIN)/sst-bench

@@ -20,20 +20,13 @@ from speculative_tts.evaluation.compare import compare
 from speculative_tts.evaluation.statistics import DRAWS, Measure
 from speculative_tts.evaluation.summary import read_scores
 from speculative_tts.files import write_atomic
+from speculative_tts.reporting import tables
 from speculative_tts.reporting.experiments import method
 from speculative_tts.reporting.figures import draw
 from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series, figure_csv
 from speculative_tts.reporting.origin import origin
+from speculative_tts.reporting.results import Result, difference
 from speculative_tts.reporting.runs import Run, find_runs
-from speculative_tts.reporting.tables import (
-    Block,
-    Cell,
-    Heading,
-    Line,
-    Table,
-    comma_separated,
-    markdown,
-)
 
 Array = npt.NDArray[np.float64]
 NAME = "draft_quality"
@@ -123,24 +116,22 @@ def common(found: Mapping[str, Mapping[str, Run]]) -> dict[str, dict[str, Array]
 
 
 def measure(run: Run, name: str, scale: float = 1.0) -> Measure:
-    """Return a figure of a run's summary."""
-    figure = run.summary["metrics"].get(name) or {}
-    known = {part: figure.get(part) for part in ("value", "low", "high", "n")}
-    return Measure(**known).scaled(scale)
+    """Return a figure of a run."""
+    return Result((run,)).measure(name).scaled(scale)
 
 
 def advantage(three: Mapping[str, Run]) -> Measure:
     """Return SSD's word errors minus PCG's, in points, paired by utterance."""
     row = compare([three[PCG].folder], [three[SSD].folder], ["wer"])["wer"]
-    return Measure(row.difference, row.low, row.high, p=row.p, n=row.n).scaled(100)
+    return difference(row).scaled(100)
 
 
-def table(found: Mapping[str, Mapping[str, Run]], fitted: Slope) -> Table:
+def table(found: Mapping[str, Mapping[str, Run]], fitted: Slope) -> tables.Table:
     """Return a line a draft, from the draft with the fewest word errors on."""
     headings = [
-        Heading("draft alone, WER %", "", "alone_wer"),
+        tables.Heading("draft alone, WER %", "", "alone_wer"),
         *(
-            Heading(label, sub, f"{name}_{column}")
+            tables.Heading(label, sub, f"{name}_{column}")
             for name, label in ((SSD, "SSD"), (PCG, "PCG"))
             for sub, column in (
                 ("setting", "setting"),
@@ -148,14 +139,14 @@ def table(found: Mapping[str, Mapping[str, Run]], fitted: Slope) -> Table:
                 ("WER %", "wer"),
             )
         ),
-        Heading("SSD minus PCG, points", "", "advantage"),
+        tables.Heading("SSD minus PCG, points", "", "advantage"),
     ]
-    lines = [Line(draft, draft, _cells(three)) for draft, three in found.items()]
+    lines = [tables.Line(draft, draft, _cells(three)) for draft, three in found.items()]
     note = (
         f"Slope of the advantage over the draft's word errors: {fitted.value:+.3f} "
         f"[{fitted.low:+.3f}, {fitted.high:+.3f}] points a point: {fitted.verdict}."
     )
-    return Table(
+    return tables.Table(
         name=NAME,
         title="PCG's advantage over SSD, by the word errors of the draft alone",
         caption=(
@@ -163,21 +154,21 @@ def table(found: Mapping[str, Mapping[str, Run]], fitted: Slope) -> Table:
         ),
         notes=(note,),
         origin=origin([run for three in found.values() for run in three.values()]),
-        blocks=(Block("Drafts of one target", headings, lines, of="draft"),),
+        blocks=(tables.Block("Drafts of one target", headings, lines, of="draft"),),
     )
 
 
-def _cells(three: Mapping[str, Run]) -> list[Cell]:
-    cells = [Cell(measure(three[ALONE], "wer", 100), 1)]
+def _cells(three: Mapping[str, Run]) -> list[tables.Cell]:
+    cells = [tables.Cell(measure(three[ALONE], "wer", 100), 1)]
     for name, key in ((SSD, "rule.beta"), (PCG, "rule.groups.mean_size")):
         run = three[name]
-        cells.append(Cell(text=f"{run.config[key]:g}"))
-        cells.append(Cell(measure(run, LENGTH), 2))
-        cells.append(Cell(measure(run, "wer", 100), 1))
-    return [*cells, Cell(advantage(three), 1, signed=True)]
+        cells.append(tables.Cell(text=f"{run.config[key]:g}"))
+        cells.append(tables.Cell(measure(run, LENGTH), 2))
+        cells.append(tables.Cell(measure(run, "wer", 100), 1))
+    return [*cells, tables.Cell(advantage(three), 1, signed=True)]
 
 
-def figure(found: Mapping[str, Mapping[str, Run]], printed: Table) -> Figure:
+def figure(found: Mapping[str, Mapping[str, Run]], printed: tables.Table) -> Figure:
     """Return word errors of both rules, and their difference, over the draft's own."""
 
     def points(of: Mapping[str, Measure]) -> list[Point]:
@@ -223,8 +214,8 @@ def main(runs: Path, out: Path) -> None:
     made = table(found, slope(common(found)))
     drawn = figure(found, made)
     files: dict[str, str | bytes] = {
-        "md": markdown(made) + f"\n![{made.title}]({NAME}.png)\n",
-        "csv": comma_separated(made),
+        "md": tables.markdown(made) + f"\n![{made.title}]({NAME}.png)\n",
+        "csv": tables.comma_separated(made),
         **draw(drawn),
     }
     for ending, data in files.items():

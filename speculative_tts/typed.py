@@ -1,6 +1,7 @@
 """Read JSON, build dataclasses of it, checked against their types and limits, and write JSON."""
 
 import dataclasses
+import difflib
 import functools
 import json
 import math
@@ -105,6 +106,25 @@ def typed(cls: type[Object], values: Mapping[str, Any], where: object) -> Object
         return cls(**found)
     except ValueError as error:  # of a __post_init__
         raise ValueError(f"{where}: {error}") from error
+
+
+def exactly(
+    cls: type[Object], values: Mapping[str, Any], where: object, also: Iterable[str] = ()
+) -> Object:
+    """Build `cls` as `typed` does; ValueError for a key that is neither its own nor in `also`."""
+    own = [entry.name for entry, _ in _fields(typing.cast("typing.Hashable", cls))]
+    refuse_unknown(values, [*own, *also], where)
+    return typed(cls, values, where)
+
+
+def refuse_unknown(keys: Iterable[str], known: Iterable[str], where: object) -> None:
+    """Raise ValueError for the first key that is not known, naming the one it is nearest to."""
+    there = list(known)
+    for key in keys:
+        if key not in there:
+            near = difflib.get_close_matches(key, there, n=1, cutoff=0.5)
+            remedy = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(there))}"
+            raise ValueError(f"{where}: {short(key)} is no key here; {remedy}")
 
 
 @functools.cache

@@ -20,7 +20,7 @@ from typing import Any
 PACKAGE = "speculative_tts.models.gpu.kernels"
 B, F, N = "*bf16", "*fp32", "*i64"
 PRODUCT = {"x": B, "w": B, "bias": B, "addend": B, "out": B, "floor2": "fp32"}
-FUSED = {"NORM": True, "BIAS": True, "ADD": False}
+FUSED = {"NORM": True, "BIAS": True, "ADD": False, "SILU": False}
 ATTENTION = {
     "fused": B, "keys": B, "values": B, "turns": F, "gains": F, "start": N, "out": B, "parts": F,
     "peaks": F, "tickets": "*i32", "floor2": "fp32",
@@ -46,6 +46,9 @@ BUILDS: dict[str, tuple[str, str, dict[str, str], dict[str, Any], int]] = {
                           {**QWEN3, "QB": 16, "NB": 16, **PART, "NORM": True}, 4),
     "norm": ("norm", "norm_kernel", {"x": B, "addend": B, "gain": B, "total": B, "out": B,
              "floor2": "fp32"}, {"KB": 1024, "ADD": True, "GAIN": True}, 4),
+    "rows, silu": ("product", "rows_kernel", PRODUCT,
+                   {"BN": 16, "BK": 128, "MB": 16, "EVEN": True, **FUSED, "SILU": True,
+                    "GATED": False, "STAGES": 4, "LINES": 8}, 2),
 }  # fmt: skip
 
 

@@ -13,38 +13,69 @@ from kernel_builds import usage
 
 F, D, N, I, U = "*fp32", "*fp64", "*i64", "*i32", "*u8"  # noqa: E741
 ROW = {"logits": F, "positions": N, "minimum": N, "barred": U, "stops": U, "out": F}
-LAW = ROW | {"temperature": "fp32", "top_p": "fp32", "often": "fp32", "history": N, "values": F,
-             "masses": F, "ids": I}  # fmt: skip
+LAW = ROW | {
+    "temperature": "fp32", "top_p": "fp32", "often": "fp32", "penalty": "fp32", "history": N,
+    "values": F, "ids": I, "stats": F, "prompted": U, "seen": U, "slot_ends": I,
+}  # fmt: skip
 ROUND = {
     "probs": F, "target": F, "draft": F, "mass": F, "accepted": N, "drafted": N, "scale": F,
     "tokens": N, "count": N, "lengths": N, "limit": N, "done": U, "ends": U, "uniforms": D,
     "again": D, "tally": N, "sums": D, "ids": N, "start": N, "position": N, "positions": N,
     "room": N, "newest": N, "fed": N, "tolerance": D, "entropy": "fp32", "levels": D, "offsets": I,
     "groups": I, "x": F, "index": N, "out": F, "uniform": D,
+    "laws": F, "block": N, "dead": U, "made": N, "lost": N, "heard": N,
+}  # fmt: skip
+LATTICE = LAW | {
+    "is_stop": U, "stop_ids": N, "states": I, "over": F, "ends": N, "alive": U, "flat": I,
+    "keys": N, "seen": F, "row": F, "column": F, "tokens": N, "count": N, "uniforms": D,
+    "prompted": N, "reached": F, "back": I, "block": N, "dead": U, "laws": F, "messages": F,
+    "sums": D,
 }  # fmt: skip
 GROUP = {
     "probs": F, "target": F, "draft": F, "coarse_target": F, "coarse_draft": F, "accepted": N,
     "drafted": N, "scale": F, "offsets": I, "tokens": I, "memberships": I, "totals": F,
     "scores": F, "alone": U, "out": F,
 }  # fmt: skip
-COSYVOICE = {"LINES": 16, "LINE": 256, "ALL": 32}
-LLASA = {"LINES": 16, "LINE": 256, "ALL": 512}
+COSYVOICE = {"LINES": 32, "LINE": 256, "ALL": 32}
+LLASA = {"LINES": 8, "LINE": 1024, "ALL": 128}
+CHOSEN = {"TOP": 50, "FEW": 64}
+PATH = {"SIZE": 256, "TILE": 16, "SHARED": True, "BOUNDARY": True, "STOPS": True}
+ENDING = {"PROMPTED": False, "DRAFTS": True, "ACCEPT": 1, "NEXT": 3}
 SETTLED = {"DRAFTED": True, "RETRY": True, "SIZE": 16}
 BUILDS: dict[str, tuple[str, dict[str, str], dict[str, Any], int]] = {
     # kernel, types (others are i32), constants, warps
-    "softmax": ("laws.softmax_kernel", LAW, {"ENDS": True, "TILE": 1024}, 8),
-    "nucleus": ("laws.nucleus_kernel", LAW, {"ENDS": True, "TILE": 16384}, 32),
-    "candidates": ("laws.candidates_kernel", LAW, {"TOP": 50, "FEW": 64, "TILE": 4096}, 8),
-    "few": ("laws.few_kernel", LAW,
-            {"TOP": 50, "FEW": 64, "WIDE": 2048, "NUCLEUS": True, "ENDS": True}, 4),
-    "repetition aware": ("laws.repetition_aware_kernel", LAW,
-                         {"TOP": 25, "FEW": 32, "TILE": 8192, "WINDOW": 10, "PLACES": 16}, 16),
+    "softmax": ("laws.softmax_kernel", LAW, {"ENDS": True, "TILE": 8192}, 16),
+    "nucleus": ("laws.nucleus_kernel", LAW, {"ENDS": True, "TILE": 8192}, 16),
+    "prepared": ("logits.prepared_kernel", LAW,
+                 {"PENALTY": True, "FRAMES": True, "IN_FRAME": False, "TILE": 8192}, 16),
+    "candidates": ("likeliest.candidates_kernel", LAW, {**CHOSEN, "TILE": 1024, "BARS": 1}, 4),
+    "few": ("likeliest.few_kernel", LAW,
+            {**CHOSEN, "WIDE": 2048, "NUCLEUS": True, "ENDS": True}, 8),
+    "repetition aware": ("repetition.repetition_aware_kernel", LAW,
+                         {"TOP": 25, "FEW": 32, "WIDE": 256, "PARTS": 8, "WINDOW": 10,
+                          "PLACES": 16, "TILE": 2048, "AGAIN": True}, 4),
+    "repetition aware, older": ("repetition.repetition_aware_kernel", LAW,
+                                {"TOP": 25, "FEW": 32, "WIDE": 256, "PARTS": 8, "WINDOW": 10,
+                                 "PLACES": 16, "TILE": 2048, "AGAIN": False}, 4),
     "drafted": ("rounds.drafted_kernel", ROUND, {"DOUBTS": True, **COSYVOICE}, 8),
+    "drawn": ("blocks.drawn_kernel", ROUND | {"out": N}, {"PURPOSE": 0, **COSYVOICE}, 8),
+    "counted": ("blocks.counted_kernel", ROUND, {"SIZE": 4}, 1),
+    "commit": ("blocks.commit_kernel", ROUND, {"SIZE": 8, "DEAD": True}, 1),
+    "lookup": ("blocks.lookup_kernel", ROUND, {"SIZE": 4, "TILE": 1024}, 4),
     "inputs": ("rounds.inputs_kernel", ROUND, {"SIZE": 4}, 1),
     "accept": ("rounds.accept_kernel", ROUND, {"SIZE": 4, "GROUPS": False, "BLOCK": False,
                "MEMBERS": 16, "TILE": 2048}, 4),
     "accept blocks of groups": ("rounds.accept_kernel", ROUND, {"SIZE": 4, "GROUPS": True,
                                 "BLOCK": True, "MEMBERS": 16, "TILE": 2048}, 4),
+    "heads": ("lattice.heads_kernel", LATTICE,
+              {"TOP": 25, "FEW": 32, "WIDE": 64, "STOPS": 2, "SAMPLE": True, "SURE": True}, 4),
+    "union": ("lattice.union_kernel", LATTICE, {"SIZE": 256, "TILE": 16}, 8),
+    "path": ("paths.path_kernel", LATTICE, {**PATH, **ENDING, "SAMPLE": True, "DENSE": True,
+             "STEPS": 0}, 8),
+    "path, pairs": ("paths.path_kernel", LATTICE, {**PATH, **ENDING, "SAMPLE": False,
+                    "DENSE": False, "STEPS": 20}, 8),
+    "walk": ("paths.walk_kernel", LATTICE, {**PATH, "DENSE": True, "STEPS": 0, "DRAFT": 0,
+             **COSYVOICE}, 8),
     "settle": ("rounds.settle_kernel", ROUND, {"RESIDUAL": True, **SETTLED, **LLASA}, 8),
     "settle groups": ("rounds.settle_kernel", ROUND, {"RESIDUAL": False, **SETTLED, **LLASA}, 8),
     "renew": ("rounds.renew_kernel", ROUND, {"AGAIN": 3, "SIZE": 16}, 1),

@@ -33,10 +33,12 @@ from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.slots import Slots
 from speculative_tts.schema.common import CheckpointConfig, RowsConfig
 from speculative_tts.schema.limits import NonNegative, Nucleus, Positive, Whole
-from speculative_tts.typed import typed
+from speculative_tts.typed import exactly, refuse_unknown
 
 CPU = torch.device("cpu")
 LOOKAHEAD = 3
+KEYS = ("rows", "prompts", "model", "sampler", "frames")  # of golden.json
+MAKERS = ("said", "opened_here")  # of a prompt: what only those who made it need
 
 
 @dataclass(frozen=True)
@@ -93,12 +95,13 @@ class _Golden:
         about = read_json(where)
         if not isinstance(about, dict):
             raise FormatError(f"{where} holds no object; it is not in the golden format")
+        refuse_unknown(about, KEYS, where)
         return about
 
     @cached_property
     def prompts(self) -> list[_Said]:
         where = self.folder / "golden.json"
-        prompts = [typed(_Said, one, where) for one in need(self.about, "prompts", where)]
+        prompts = [exactly(_Said, one, where, MAKERS) for one in need(self.about, "prompts", where)]
         for one in prompts:
             if not one.ids or not 0 <= min(one.ids) <= max(one.ids) < self.layout.rows:
                 raise FormatError(
@@ -110,7 +113,7 @@ class _Golden:
     @cached_property
     def checkpoint(self) -> CheckpointConfig:
         where = self.folder / "golden.json"
-        rows = typed(RowsConfig, need(self.about, "rows", where), where)
+        rows = exactly(RowsConfig, need(self.about, "rows", where), where)
         place = self.folder / str(self.about.get("model", "model"))
         return CheckpointConfig(name=self.folder.name, path=str(place), rows=rows)
 
@@ -132,7 +135,7 @@ class _Golden:
 
     def sampler(self, kind: str) -> Sampler:
         where = self.folder / "golden.json"
-        drawn = typed(_Drawn, need(self.about, "sampler", where), where)
+        drawn = exactly(_Drawn, need(self.about, "sampler", where), where)
         return RepetitionPenalty(
             drawn.temperature, drawn.top_k, drawn.top_p, drawn.repetition_penalty,
             slots=self.slots(kind),

@@ -4,6 +4,8 @@ Prints the worst difference of every case; exit code 1 when one is beyond its to
 vocabularies are read from the folder, so any folder in the golden format will do.
 `sst-check judges` tells which judges can run here; `sst-check paper` what the papers' experiments
 lack and about how many GPU hours they take; both name the command for what is missing, exit code 1.
+`sst-check folder=models/mine` says what a checkpoint is, which configuration it takes and what it
+lacks.
 """
 
 import math
@@ -24,7 +26,18 @@ CASE_WIDTH = 52
 
 def run(config: CheckConfig) -> int:
     """Run a check, print its table; for golden files write it as JSON if asked to."""
+    if config.folder is not None:
+        return _folder(Path(config.folder))
     return _golden(config) if config.what is Checked.golden else _machine(config)
+
+
+def _folder(folder: Path) -> int:
+    """Say what a checkpoint is, the configuration to write for it, and what it lacks."""
+    from speculative_tts.checks.folder import describe, said
+
+    found = describe(folder)
+    print("\n".join(said(found)))
+    return MISSED if found.missing else 0
 
 
 def _machine(config: CheckConfig) -> int:
@@ -135,6 +148,7 @@ main = app.command(
     examples=(
         "sst-check target=valle golden=goldens/valle",
         "sst-check target=speechtokenizer golden=goldens/speechtokenizer out=check.json",
+        "sst-check folder=models/mine",
         "sst-check judges models=models",
         "sst-check paper models=models",
         "sst-check paper only=[ssd,pcg] scoring=false",

@@ -36,6 +36,7 @@ DRAFTER_OF_TARGET = (  # a given draft, else a recurrent layer if one ships
     ("draft", "drafter=lm"),
     ("target=tiny", "drafter=recurrent"),
     ("target=tiny_fine", "drafter=recurrent"),
+    ("target=sentences", "drafter=recurrent"),
     ("target=csm", "drafter=codebooks"),
     ("target", "drafter=lm"),
 )

@@ -68,7 +68,7 @@ def run(config: EvalConfig) -> int:
 def _had(plan: ScoringPlan) -> bool:
     """Return True if the run has figures of a judge that is not installed now."""
     file = plan.source.folder / SUMMARY
-    if not plan.skipped or not file.is_file():
+    if plan.source.silent or not plan.skipped or not file.is_file():
         return False
     had = read_json(file, "delete it").get("judges", {})
     return not plan.skipped.keys().isdisjoint(had)

@@ -84,10 +84,7 @@ def _hydra_line(error: Exception, schema: type[Any]) -> str:
     if match := re.search(r"Could not find '(.+?)/(.*?)'", text):
         return _unknown_choice(match[1], match[2], text)
     if match := re.search(r"In '(\w+)/(\w+)': ConfigKeyError raised .*\s+Key '(\w+)' not in", text):
-        return (
-            f"{match[1]}={match[2]} sets {match[3]}, which is no key here: it is for another "
-            f"command; --help={match[1]} lists the choices"
-        )
+        return _unknown_in_file(match[1], match[2], match[3], text, schema)
     if override := getattr(error, "override", None):  # an error of the parser of overrides
         quoted = "" if override.isalnum() else "; text with other signs in quotes, key='\"<|a|>\"'"
         return f"cannot read '{override}'; settings are written key=value{quoted}; see --help"
@@ -160,6 +157,18 @@ def _unknown_key(key: str, schema: type[Any]) -> str:
     near = difflib.get_close_matches(key, [*key_types(schema), *SEVERAL], n=1, cutoff=0.5)
     return f"unknown key {key}; " + (
         f"did you mean {near[0]}? (--help=all lists all)" if near else "--help=all lists the keys"
+    )
+
+
+def _unknown_in_file(group: str, choice: str, key: str, text: str, schema: type[Any]) -> str:
+    """Return the line for a key that a group's file sets and its settings do not have."""
+    full = re.search(r"full_key: (\S+)", text)
+    named = full[1] if full else key
+    if near := difflib.get_close_matches(named, key_types(schema), n=1, cutoff=0.8):
+        return f"{group}={choice} sets {named}, which is no key; did you mean {near[0]}?"
+    return (
+        f"{group}={choice} sets {key}, which is no key here: it is for another command; "
+        f"--help={group} lists the choices"
     )
 
 

@@ -5,6 +5,7 @@ the command that makes it. One page has all papers: each call renews its own par
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from speculative_tts.commands import app
@@ -37,8 +38,7 @@ def run(config: ReportConfig) -> int:
     missing = [line for one in written for line in one.missing]
     for line in first(dict.fromkeys(line for one in written for line in one.remarks)):
         print(line, file=sys.stderr)
-    for line in missing:  # each a table or figure, with the command that fills it
-        print(f"missing: {line}", file=sys.stderr)
+    _say_missing(missing, strict=config.strict)
     files = [file for one in written for file in one.files]
     if not files:
         raise ValueError(
@@ -49,9 +49,23 @@ def run(config: ReportConfig) -> int:
         files.append(out / "index.html")
         with held(out):  # so that two reports at once do not overwrite each other's part
             write_atomic(files[-1], page([one.section for one in written if one.files], files[-1]))
+    print("\n".join(map(str, files)), flush=True)
+    if config.page:  # the last line on a screen
         print(f"open {files[-1]} in a browser", file=sys.stderr)
-    print("\n".join(map(str, files)))
     return STRICT_FAILURE if config.strict and missing else 0
+
+
+def _say_missing(missing: Sequence[str], *, strict: bool) -> None:
+    """Name each table and figure that lacks a run, with the command that fills it.
+
+    Unless `strict`, one line stands for several: whoever ran a sweep of their own wants no paper's.
+    """
+    shown = [f"missing: {line}" for line in missing]
+    if len(missing) > 1 and not strict:
+        names = ", ".join(line.partition(":")[0] for line in missing)
+        shown = [f"missing: runs of {names}; strict=true says what makes them"]
+    for line in shown:
+        print(line, file=sys.stderr)
 
 
 def _count_left_out(config: ReportConfig, runs: int, shown: set[str]) -> None:

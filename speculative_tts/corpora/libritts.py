@@ -18,7 +18,7 @@ PARTS = (
     *("dev-clean", "dev-other", "test-clean", "test-other"),
     *("train-clean-100", "train-clean-360", "train-other-500"),
 )
-SUFFIXES = (".wav", ".flac")
+SUFFIXES = (".wav", ".flac", ".WAV", ".FLAC")
 NAMES = ("LibriTTS", "LibriSpeech")
 COPY = "copy it from the corpus again"
 
@@ -85,6 +85,7 @@ def utterances(root: Path, parts: list[str], manifests: Path, workers: int) -> I
     absent = [part for part in parts if part not in parts_of(root)]
     if absent:
         raise ValueError(f"{root} has no {absent[0]}; it has {', '.join(parts_of(root)) or 'none'}")
+    _refuse_capitals(root, parts)
     by_part = _manifests(root, parts, manifests, workers)
     for part in parts:
         recordings = {one.id: one for one in by_part[part]["recordings"]}
@@ -96,6 +97,17 @@ def utterances(root: Path, parts: list[str], manifests: Path, workers: int) -> I
                 text=str(speech.text),
                 audio=str(recordings[speech.recording_id].sources[0].source),
             )
+
+
+def _refuse_capitals(root: Path, parts: list[str]) -> None:
+    """Raise ValueError for files named .WAV, which lhotse passes over without a word."""
+    capitals = [path for part in parts for path in sorted((root / part).rglob("*.WAV"))]
+    if capitals:
+        raise ValueError(
+            f"{len(capitals)} files end in .WAV, which lhotse does not see, the first is "
+            f"{capitals[0]}; rename them: find {root} -name '*.WAV' -exec sh -c "
+            "'mv \"$1\" \"${1%WAV}wav\"' _ {} ';'"
+        )
 
 
 def _manifests(root: Path, parts: list[str], folder: Path, workers: int) -> dict[str, Any]:

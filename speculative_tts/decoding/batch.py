@@ -198,6 +198,10 @@ class BatchState:
         """Return the output positions of the next `number` tokens."""
         return self.count[:, None] + torch.arange(number, device=self.count.device)
 
+    def next_positions(self, number: int) -> Block:
+        """Return `positions`, by a kernel where those run."""
+        return self.inputs(self.lengths, behind=1, ahead=number - 1).positions
+
     def uniform(self, positions: Block, purpose: int) -> Float64[Tensor, "batch number"]:
         """Return the uniforms of one purpose at output positions."""
         return self.uniforms[:, :, purpose].gather(1, positions)

@@ -78,7 +78,7 @@ def plan(source: Source, config: EvalConfig) -> ScoringPlan:
                 f"metric {metric} is unknown; use {', '.join(JUDGES)} (cer is with wer)"
             )
         judge = JUDGES[metric](source, config)
-        reason = judge.missing()
+        reason = source.silent or judge.missing()
         if reason is None:
             judges[metric] = judge
         else:

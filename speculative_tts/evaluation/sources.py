@@ -20,6 +20,7 @@ from speculative_tts.runs.folder import (
 )
 from speculative_tts.typed import read_json, typed
 
+CODES_ONLY = "codes"  # the codec that `codecs.codes_only` is
 OWN_ID = "give each row of a system an id of its own, and several systems a key `system`"
 
 
@@ -32,6 +33,7 @@ class Source:
     run: dict[str, Any]
     words: tuple[str, ...] = TINY_WORDS  # vocabulary of the word grammar
     notes: list[str] = field(default_factory=list)  # shown to the user
+    silent: str | None = None  # why its audio holds no speech
 
     @property
     def label(self) -> str:
@@ -63,8 +65,20 @@ def read_run(folder: Path, limit: int | None = None) -> Source:
     samples = [_sample(folder, record) for record in spread(records, limit)]
     label, signature = label_and_signature(folder.name)
     run = {"label": label, "signature": signature, "complete": complete}
-    words = vocabulary(read_config(folder))
-    return Source(folder, samples, run, words, [] if complete else [unfinished])
+    config = read_config(folder)
+    notes = [] if complete else [unfinished]
+    return Source(folder, samples, run, vocabulary(config), notes, _silent(config))
+
+
+def _silent(config: dict[str, Any]) -> str | None:
+    """Return why a run has no speech to hear, if its codec keeps the codes alone."""
+    codec = config.get("codec")
+    if not isinstance(codec, dict) or codec.get("name") != CODES_ONLY:
+        return None
+    return (
+        f"codec={CODES_ONLY} makes no audio, its waves are silence: nothing was heard; give "
+        "metrics=[] for speed and acceptance alone, or decode with the target's own codec"
+    )
 
 
 def _sample(folder: Path, record: DecodeRecord) -> Sample:

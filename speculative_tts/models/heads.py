@@ -22,6 +22,8 @@ from speculative_tts.files import files_hash
 from speculative_tts.models.decoder.loading import read_tensors
 from speculative_tts.models.decoder.matrix import Matrix, matrix, packed
 from speculative_tts.models.decoder.packed import require_plain, unpack
+from speculative_tts.models.gpu.tiles import FEW
+from speculative_tts.models.gpu.triton_runtime import suits
 from speculative_tts.native import blocks
 from speculative_tts.native.library import library
 from speculative_tts.records import write_json
@@ -66,6 +68,10 @@ class Heads:
             pairs = zip(tensors.block_weight, tensors.block_bias, strict=True)
             self._blocks = [matrix(weight.T, bias) for weight, bias in pairs]
         self.native = self._natively()
+        self._together: Matrix | None = None  # all linear heads as one, where kernels take it
+        if self.native is None and not self._blocks:
+            bias = None if tensors.bias is None else tensors.bias.flatten()
+            self._together = matrix(tensors.weight.flatten(0, 1).T, bias)
 
     @property
     def nbytes(self) -> int:
@@ -82,6 +88,8 @@ class Heads:
         native = library()
         if native is not None and self.native is not None:
             return blocks.logits(native, self.native, hidden, self.vocab_size)
+        if self._together is not None and len(hidden) <= FEW and suits(hidden):
+            return self._together.in_float32(hidden).view(len(hidden), self.n, self.vocab_size)
         inner = [hidden + F.silu(block(hidden)) for block in self._blocks] or [hidden] * self.n
         logits = [project(x) for project, x in zip(self._project, inner, strict=True)]
         return torch.stack(logits, 1).float()

@@ -29,6 +29,9 @@ from torch import Tensor
 from speculative_tts.models.decoder.loading import read_tensors
 from speculative_tts.models.decoder.matrix import Matrix, matrix, packed
 from speculative_tts.models.decoder.packed import pack, require_plain, unpack
+from speculative_tts.models.gpu import recurrent as gpu
+from speculative_tts.models.gpu.norms import spread
+from speculative_tts.models.gpu.triton_runtime import suits
 from speculative_tts.models.heads import require_target, target_hash
 from speculative_tts.models.slots import Slots
 from speculative_tts.native import recurrent
@@ -91,6 +94,7 @@ class RecurrentLayer:
     ) -> None:
         self.hidden, self.width = tensors.sizes
         self._vocab, self._few = head.shape[1], few
+        self._place: Tensor | None = None
         self._inner = [matrix(b.inner.T, b.inner_bias, dtype) for b in tensors.blocks]
         self._out = [matrix(b.out.T, b.out_bias, dtype) for b in tensors.blocks]
         self._head = head.to(dtype) if few is None else head.columns(few).to(dtype)
@@ -108,19 +112,33 @@ class RecurrentLayer:
         native = library()
         if native is not None and self.native is not None:
             return recurrent.step(native, self.native, states, inputs)
-        for inner, out in zip(self._inner, self._out, strict=True):
+        blocks = list(zip(self._inner, self._out, strict=True))
+        if gpu.takes(blocks, states):
+            return gpu.step(blocks, states, inputs)
+        for inner, out in blocks:
             both = torch.cat([states.to(inner.fed), inputs.to(inner.fed)], -1)
             states = states + out(F.silu(inner(both)))
         return states
 
     def logits(self, states: States) -> Float[Tensor, "batch vocab"]:
         """Return float32 logits of the tokens that follow; -inf for those never drafted."""
-        logits = self._head(states.to(self._head.fed)).float()
+        logits = self._head.in_float32(states.to(self._head.fed))
         if self._few is None:
             return logits
+        if suits(logits):
+            return spread(logits, self._places())
         return logits.new_full((len(logits), self._vocab), -torch.inf).index_copy(
             1, self._few, logits
         )
+
+    def _places(self) -> Tensor:
+        """Return the place of each id among the few, int32 [vocab], -1 of one that is not there."""
+        assert self._few is not None
+        if self._place is None or self._place.device != self._few.device:
+            place = self._few.new_full((self._vocab,), -1)
+            place[self._few] = torch.arange(len(self._few), device=self._few.device)
+            self._place = place.int()
+        return self._place
 
 
 def save_layer(

@@ -96,6 +96,7 @@ def page(sections: Sequence[Section], before: Path | None = None) -> str:
     return template.render(
         sections={name: _embedded(data) for name, data in ordered.items()},
         answers=_embedded(answers(systems)),
+        own=not {*PAPERS} & {*ordered},
         style=style,
         scripts=scripts,
     )

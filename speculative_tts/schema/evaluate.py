@@ -105,7 +105,8 @@ class ReportConfig:
     # every scored run a row, as also where the paper's tables show none
     paper: str = "ssd"
     page: bool = True  # write index.html with audio inside, or renew these papers' part of it
-    strict: bool = False  # exit code 3 when a table or figure lacks a run
+    # list the command that makes each run that a table or figure lacks; exit code 3 if there is any
+    strict: bool = False
 
 
 class Checked(Enum):
@@ -138,6 +139,7 @@ class CheckConfig:
 
     target: CheckTargetConfig = field(default_factory=CheckTargetConfig)
     golden: ReadPath | None = None  # the folder of golden files
+    folder: ReadPath | None = None  # a checkpoint: say what it is, and which configuration it takes
     # golden, judges (sst-check judges) or paper (sst-check paper)
     what: Checked = Checked.golden
     # folder of the papers' checkpoints; judges' are below <models>/judges

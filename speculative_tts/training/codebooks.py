@@ -3,8 +3,8 @@
 States are of whole frames: the talker is fed recorded or its own codes as at inference, and of each
 frame the states that its codes were drawn from are kept. From the state of codebook t and its code,
 step i predicts codebook t + i, for every t whose draft stays in the frame and before its last code,
-as `drafting.codebooks` drafts. The target's distribution there follows from its state, which is
-kept too.
+as `decoding.drafters.codebooks` drafts. The target's distribution there follows from its state,
+which is kept too.
 """
 
 from collections.abc import Callable, Iterator

@@ -98,3 +98,15 @@ def test_the_recipe_computes_in_what_the_cpu_multiplies(
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: there)
     assert fast_dtype(Device.cpu) is (DType.bfloat16 if there else DType.float32)
     assert train_heads.main.compose(["recipe=recurrent"]).dtype is None
+
+
+def test_a_misspelt_key_of_a_file_of_ones_own_is_named_with_its_neighbour(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was said to be "for another command", and by its last part alone."""
+    folder = tmp_path / "target"
+    folder.mkdir()
+    (folder / "mine.yaml").write_text('name: mine\npath: x\nrows:\n  cod: "a{}"\n')
+    assert speak.main(["--config-dir", str(tmp_path), "target=mine", "text=hi"]) == 2
+    said = "target=mine sets target.rows.cod, which is no key; did you mean target.rows.code?"
+    assert said in capsys.readouterr().err

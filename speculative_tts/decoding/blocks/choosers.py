@@ -21,6 +21,9 @@ from torch import Tensor
 from speculative_tts.decoding.batch import BatchState
 from speculative_tts.decoding.blocks.transitions import IMPOSSIBLE
 from speculative_tts.decoding.blocks.viterbi import Path, PathSearch
+from speculative_tts.decoding.gpu import blocks as on_gpu
+from speculative_tts.decoding.gpu.launch import runs
+from speculative_tts.decoding.gpu.paths import PathKernels
 from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
 from speculative_tts.decoding.sampling.randomness import ACCEPT, DRAFT, NEXT, draw
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
@@ -62,23 +65,34 @@ class IndependentHeads:
         before: PerRow | None = None,  # noqa: ARG002 - of choosers that count transitions
     ) -> ChosenBlock:
         """Writes the tokens to `rows`, provisionally."""
-        self._drawn(logits, rows, NEXT)
-        return ChosenBlock(rows.tokens.gather(1, rows.positions(logits.shape[1])))
+        return ChosenBlock(self._drawn(logits, rows, NEXT)[1])
 
     def draft(self, logits: Laws, rows: BatchState) -> Laws:
         """Write a draft to `rows` and return the distribution of each of its tokens."""
-        return self._drawn(logits, rows, DRAFT)
+        return self._drawn(logits, rows, DRAFT)[0]
 
-    def _drawn(self, logits: Laws, rows: BatchState, purpose: int) -> Laws:
-        n = logits.shape[1]
-        at_once = 1 if isinstance(self._sampler, LOOK_BACK) else n
-        positions, laws = rows.positions(n), []
-        for begin in range(0, n, at_once):
-            some = slice(begin, begin + at_once)
-            where = positions[:, some]
-            laws.append(self._sampler(logits[:, some], rows.tokens, where, rows.stop))
-            rows.tokens.scatter_(1, where, draw(laws[-1], rows.uniform(where, purpose)))
-        return torch.cat(laws, 1)
+    def _drawn(self, logits: Laws, rows: BatchState, purpose: int) -> tuple[Laws, Places]:
+        """Return distributions and the tokens that were drawn and written."""
+        positions = rows.next_positions(logits.shape[1])
+        parts = [(logits, positions)]
+        if isinstance(self._sampler, LOOK_BACK):  # each contiguous, as kernels take them
+            turned = zip(
+                *(x.transpose(0, 1).contiguous() for x in (logits, positions)), strict=True
+            )
+            parts = [(one[:, None], where[:, None]) for one, where in turned]
+        laws, tokens = [], []
+        for step, (part, where) in enumerate(parts):
+            law = self._sampler(part, rows.tokens, where, rows.stop)
+            if runs(law):
+                token = on_gpu.write_draws(rows, law, step, purpose)
+            else:
+                token = draw(law, rows.uniform(where, purpose))
+                rows.tokens.scatter_(1, where, token)
+            laws.append(law)
+            tokens.append(token)
+        return (
+            (laws[0], tokens[0]) if len(laws) == 1 else (torch.cat(laws, 1), torch.cat(tokens, 1))
+        )
 
 
 class ViterbiHeads:
@@ -103,6 +117,8 @@ class ViterbiHeads:
         self._free = replace(search, boundary=False)  # where no code comes before the block
         self._stop_ids = stop.is_stop.nonzero()[:, 0]
         self._bar = torch.where(stop.is_stop, IMPOSSIBLE, 0.0)  # no path goes through a stop id
+        own = (search, self._stop_ids, temperature)
+        self._kernels = PathKernels(*own, sample=sample, end_when_likeliest=end_when_likeliest)
 
     @cached_property
     def native(self) -> Native | None:
@@ -129,7 +145,9 @@ class ViterbiHeads:
         before: each prompt's last code, -1 where there is none; None for later blocks, before which
         comes what the rows hold.
         """
-        positions = rows.positions(logits.shape[1])
+        positions = rows.next_positions(logits.shape[1])
+        if self._kernels.takes(logits):
+            return ChosenBlock(*self._kernels.block(logits, positions, rows, before))
         logits = self._masked(logits, positions, rows.stop)
         scores = logits + self._bar
         if self._sample:
@@ -156,7 +174,9 @@ class ViterbiHeads:
         end: drawn from its end, a token would hang on uniforms of positions that are drafted again.
         """
         n, vocab = logits.shape[1:]
-        positions = rows.positions(n)
+        positions = rows.next_positions(n)
+        if self._kernels.takes(logits):
+            return self._kernels.draft(logits, positions, rows)
         if not self._sample:
             tokens = self(logits, rows).tokens
             rows.tokens.scatter_(1, positions, tokens)

@@ -14,6 +14,8 @@ from speculative_tts.decoding.batch import BatchState, Size
 from speculative_tts.decoding.blocks.choosers import Chooser
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow, most, room, up_to_stop
 from speculative_tts.decoding.drafters.newest import NewestStates
+from speculative_tts.decoding.gpu import blocks as on_gpu
+from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.heads import Heads
 from speculative_tts.native import blocks
@@ -85,5 +87,7 @@ class HeadsDrafting(NewestStates):
         assert self.hidden is not None
         # The whole block, also where fewer fit: a path hangs on all heads, not on other rows' room.
         laws = self._chooser.draft(self._heads(self.hidden)[:, 1 : lookahead + 1], rows)
+        if runs(laws):
+            return on_gpu.drafted(rows, lookahead), laws
         drafted = up_to_stop(rows, room(rows, lookahead), lookahead)
         return drafted, laws[:, : most(drafted, lookahead)]

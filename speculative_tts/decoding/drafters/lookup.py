@@ -14,6 +14,8 @@ from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, most, room, up_to_stop
+from speculative_tts.decoding.gpu import blocks
+from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.native import lookup
 from speculative_tts.native.walk import NativeDrafter
@@ -83,6 +85,9 @@ class LookupDrafting:
     ) -> tuple[PerRow, Laws]:
         """See `Drafting`; nothing after tokens that were never said before."""
         vocab = self._drafter.vocab_size
+        if runs(rows.count):
+            lengths = self._drafter.longest, self._drafter.shortest
+            return blocks.looked_up(rows, self._heard, lookahead, lengths, vocab)
         said = torch.cat([self._heard, rows.tokens], 1)
         newest = self._heard.shape[1] + rows.count - 1
         place = self._match(said, newest)

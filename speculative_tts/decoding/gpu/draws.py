@@ -6,7 +6,9 @@ from torch import Tensor
 from speculative_tts.decoding.gpu.launch import launch
 from speculative_tts.models.gpu.triton_runtime import power_of_2
 
-LINE = 256  # probabilities whose sum is looked at as one
+AT_ONCE = 8192  # probabilities that a program sums at a time
+LINES = (256, 1024)  # probabilities whose sum is looked at as one, of few ids and of many
+MANY = 16_384  # ids that are many
 
 
 def draw(probs: Tensor, uniform: Tensor) -> Tensor:
@@ -29,7 +31,10 @@ def pick(x: Tensor, index: Tensor) -> Tensor:
 
 def cut(rows: int, probs: Tensor) -> tuple[Tensor, dict[str, int]]:
     """Return scratch memory for sums of lines, and how a program cuts the vocabulary."""
-    lines = power_of_2(-(-probs.shape[-1] // LINE))
+    vocab = probs.shape[-1]
+    line = LINES[vocab > MANY]
+    lines = power_of_2(-(-vocab // line))
     sums = torch.empty(rows * lines, dtype=torch.float64, device=probs.device)
-    at_once = min(lines, 16)
-    return sums, {"LINES": at_once, "LINE": LINE, "ALL": lines, "num_warps": 8}
+    at_once = min(lines, AT_ONCE // line)
+    warps = max(1, min(8, at_once * line // 512))  # with 16 ptxas spills for sm_100
+    return sums, {"LINES": at_once, "LINE": line, "ALL": lines, "num_warps": warps}

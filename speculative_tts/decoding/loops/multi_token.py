@@ -13,6 +13,8 @@ from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request, Size
 from speculative_tts.decoding.blocks.choosers import Chooser
+from speculative_tts.decoding.gpu import blocks as on_gpu
+from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, LoopSpec
 from speculative_tts.decoding.loops.native_steps import sampled_steps
 from speculative_tts.decoding.outcome import Outcome, outcomes
@@ -123,8 +125,8 @@ class Blocks:
     def _block(self) -> None:
         """Rows that are done feed anything; the others took all n tokens."""
         rows, n = self.rows, self._heads.n
-        start = (rows.lengths + rows.count - n).clamp(min=0)
-        hidden = self._model.extend_hidden(rows.last(n), self._cache, start, keep=1)
+        fed = rows.inputs(rows.lengths, behind=n)
+        hidden = self._model.extend_hidden(fed.ids, self._cache, fed.start, keep=1)
         self._commit(hidden[:, -1], None)
 
     def restart(self, prompts: list[Tensor]) -> None:
@@ -133,6 +135,9 @@ class Blocks:
 
     def _commit(self, hidden: Tensor, before: Tensor | None) -> None:
         block = self._choose(self._heads(hidden), self.rows, before)
+        if runs(block.tokens):
+            on_gpu.commit(self.rows, block.tokens, block.dead, self._made, self._dead)
+            return
         self._made += ~self.rows.done
         if block.dead is not None:
             self._dead += block.dead & ~self.rows.done

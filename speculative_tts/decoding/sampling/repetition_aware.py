@@ -21,6 +21,7 @@ from jaxtyping import Bool, Int64
 from torch import Tensor
 from torch.nn import functional
 
+from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.decoding.sampling.sampler import (
     History,
     Laws,
@@ -83,7 +84,8 @@ class RepetitionAware(Sampler):
         """See `Sampler`."""
         if self.barred is None or self.variant is Repetition.redraw_stops:
             return stop.is_stop
-        places = _kept_places if readable(stop.is_stop) else _places  # a graph's are its own
+        kept = readable(stop.is_stop) or runs(stop.is_stop)  # a traced graph's are its own
+        places = _kept_places if kept else _places
         return places(self.barred, len(stop.is_stop), stop.is_stop.device)
 
     def settings(self) -> Sampling:

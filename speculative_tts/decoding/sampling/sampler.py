@@ -67,8 +67,7 @@ class Sampler:
         if sample.runs(logits):
             return sample.laws(settings_of(self), logits, places)
         if runs(logits):
-            ready = self.prepared(logits, history, positions, stop)
-            computed = laws.law(settings_of(self), ready, places)
+            computed = laws.law(settings_of(self), logits, places)
             if computed is not None:
                 return computed
         law = self.law(logits, history, positions, stop)

@@ -32,7 +32,7 @@ FAMILIES = {
 }  # by model_type
 
 ROPE_THETA = 10_000.0  # where config.json says none
-DEQUANTISED = ("compressed-tensors", "bitsandbytes")  # quantised weights that `packed` reads
+DEQUANTISED = ("compressed-tensors", "bitsandbytes", "fp8")  # quantised weights `packed` reads
 
 
 @dataclass(frozen=True)

@@ -153,9 +153,8 @@ class Dense(Matrix):
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         self.shape, self.fed = (weight.shape[0], weight.shape[1]), weight.dtype
         self.nbytes = weight.nbytes + (0 if bias is None else bias.nbytes)
-        self._weight, self._bias = weight.contiguous(), bias
-        if weight.is_cuda:
-            self._weight = weight.t().contiguous().t()
+        self._bias = bias
+        self._weight = weight.t().contiguous().t() if weight.is_cuda else weight.contiguous()
         self._wanted = has_panels(self._weight)
         self._panels: Tensor | None = None  # made when first needed
 

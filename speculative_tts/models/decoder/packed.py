@@ -2,8 +2,10 @@
 
 Ours: `weight` (int8) beside `weight.scale` (float32, a row's); `unpack` gives float16. Of others,
 which become float32: `weight` (int8 or fp8) beside `weight_scale` (compressed-tensors) or `SCB`
-(bitsandbytes, in 127ths), one for the matrix or one a row. Scales of inputs are of a product in 8
-bits, which is not done here. All other integers and fp8 numbers are refused by name.
+(bitsandbytes, in 127ths), one for the matrix or one a row; or beside `weight_scale_inv` (fp8 in
+blocks, as of DeepSeek-V3), by which each square of 128 x 128 is multiplied, whatever its name says.
+Scales of inputs are of a product in 8 bits, which is not done here. All other integers and fp8
+numbers are refused by name.
 """
 
 from collections.abc import Collection, Mapping
@@ -18,7 +20,8 @@ SCALE = ".scale"
 LARGEST = 127
 EIGHT_BITS = (torch.int8, torch.float8_e4m3fn, torch.float8_e5m2)
 SCALES = {"weight_scale": 1, "SCB": LARGEST}  # name after a module's, and its unit's inverse
-UNNEEDED = ("input_scale", "weight_format")
+BLOCKS, BLOCK = "weight_scale_inv", 128  # rows and columns that share a scale
+UNNEEDED = ("input_scale", "activation_scale", "weight_format")
 
 
 def pack(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -53,12 +56,23 @@ def _dequantised(name: str, tensors: Mapping[str, Tensor]) -> tuple[Tensor, set[
     A matrix whose scales are not known stays as it is.
     """
     stored, stem = tensors[name], name.removesuffix("weight")
+    scale = tensors.get(stem + BLOCKS)
+    if scale is not None and stored.ndim == 2 and scale.shape == _blocks(stored):
+        rows, columns = stored.shape
+        spread = scale.float().repeat_interleave(BLOCK, 0).repeat_interleave(BLOCK, 1)
+        beside = {stem + one for one in (BLOCKS, *UNNEEDED)}
+        return stored.float() * spread[:rows, :columns], beside
     for own, unit in SCALES.items():
         scale = tensors.get(stem + own)
         if scale is not None and stored.ndim == 2 and _by_row(scale, len(stored)):
             beside = {stem + one for one in (own, *UNNEEDED)}
             return stored.float() * (scale.float() / unit).view(-1, 1), beside
     return stored, set()
+
+
+def _blocks(matrix: Tensor) -> tuple[int, ...]:
+    """Return how many blocks of rows and of columns a matrix has, the last ones perhaps cut."""
+    return tuple(-(-size // BLOCK) for size in matrix.shape)
 
 
 def _by_row(scale: Tensor, rows: int) -> bool:

@@ -1,4 +1,4 @@
-"""Operations between cuBLAS's products on a GPU, in Triton: norms, SwiGLU, RoPE of a prefill."""
+"""Operations between products on a GPU, in Triton: norms, SwiGLU, RoPE of a prefill, copies."""
 
 import torch
 from torch import Tensor
@@ -41,6 +41,28 @@ def gated(wide: Tensor) -> Tensor:
     out = wide.new_empty(rows, both // 2)
     grid = (rows, -(-both // 2 // GATES))
     launch(gate_kernel, grid, wide, out, both // 2, B=GATES, num_warps=4)
+    return out
+
+
+def joined(states: Tensor, inputs: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return [states, inputs] of each row in a format, both [rows, hidden]."""
+    from speculative_tts.models.gpu.kernels.norm import join_kernel
+
+    rows, k = states.shape
+    out = states.new_empty(rows, 2 * k, dtype=dtype)
+    grid = (rows, -(-k // GATES))
+    launch(join_kernel, grid, states.contiguous(), inputs.contiguous(), out, k, B=GATES)
+    return out
+
+
+def spread(few: Tensor, places: Tensor) -> Tensor:
+    """Return few[row, places[id]] of every id, -inf where its place is -1: float32 [rows, ids]."""
+    from speculative_tts.models.gpu.kernels.norm import spread_kernel
+
+    rows, size = few.shape
+    out = few.new_empty(rows, len(places))
+    grid = (rows, -(-len(places) // GATES))
+    launch(spread_kernel, grid, few.contiguous(), places, out, size, len(places), B=GATES)
     return out
 
 

@@ -18,6 +18,7 @@ class Fused(NamedTuple):
     addend: Tensor | None = None
     floor2: float | None = None  # of the RMSNorm before it: hidden * eps
     gated: bool = False
+    silu: bool = False
     opens: bool = False  # lets the next kernel start at once, which reads but weights at first
 
 
@@ -52,6 +53,7 @@ def product(
         "NORM": fused.floor2 is not None,
         "BIAS": fused.bias is not None,
         "ADD": fused.addend is not None,
+        "SILU": fused.silu,
         "GATED": fused.gated,
         "PDL": 2 if pdl and fused.opens else int(pdl),
     }
@@ -86,6 +88,8 @@ def reference(
         y = y / (wide.square().sum(-1, keepdim=True) + fused.floor2).sqrt()
     if fused.bias is not None:
         y = y + fused.bias
+    if fused.silu:
+        y = F.silu(y)
     if fused.gated:
         gate, up = y.chunk(2, -1)
         y = F.silu(gate) * up

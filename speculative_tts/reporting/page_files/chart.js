@@ -20,7 +20,8 @@ function ticks(low, high, count) {
   return found;
 }
 
-// points: {x, y, low, high, left, right, tag, colour, shape, aside, href}; an `aside` one frames nothing.
+// points: {x, y, low, high, left, right, tag, colour, shape, aside, outside, href}; an `aside` one frames nothing,
+// and `outside` is said of one that lies beyond the frame.
 function chart(place, { points, lines = [], levels = [], x, sweep, chosen, log = false, alt }) {
   const draw = () => {
     const width = Math.max(280, Math.min(620, place.clientWidth || 480)), height = Math.round(Math.min(350, width * .72));
@@ -49,10 +50,17 @@ function chart(place, { points, lines = [], levels = [], x, sweep, chosen, log =
     const frame = svg("svg", { x: 0, y: 0, width, height: height - bottom }); // cuts lines off that leave the plot
     picture.append(frame);
     for (const line of lines) frame.append(svg("polyline", { points: line.points.map((p) => `${atX(p.x)},${freely(p.y)}`).join(" "), fill: "none", stroke: line.colour, "stroke-width": 1.8, "stroke-dasharray": line.dash || "" }));
-    const taken = points.map((p) => [atX(p.x) - 5, atY(p.y) - 5, atX(p.x) + 5, atY(p.y) + 5]);
+    const beyond = (p) => p.y > high || p.y < low, seats = new Map(); // marks at the edge stand side by side
+    for (const p of points.filter(beyond)) {
+      let at = atX(p.x);
+      while ([...seats.values()].some((other) => Math.abs(other - at) < 11)) at -= 11;
+      seats.set(p, at);
+    }
+    const seat = (p) => [seats.get(p) ?? atX(p.x), atY(p.y)];
+    const taken = points.map(seat).map(([px, py]) => [px - 5, py - 5, px + 5, py + 5]);
     const bars = [];
     for (const p of points) {
-      const [px, py] = [atX(p.x), atY(p.y)], bar = { stroke: p.colour, "stroke-opacity": .55, "stroke-width": 1.3 };
+      const [px, py] = seat(p), bar = { stroke: p.colour, "stroke-opacity": .55, "stroke-width": 1.3 };
       const outside = p.y > high;
       if (!outside && p.low !== null && p.low !== undefined) bars.push([px, atY(p.low), px, atY(p.high), bar]);
       if (!outside && p.left !== null && p.left !== undefined) bars.push([atX(p.left), py, atX(p.right), py, bar]);
@@ -73,7 +81,7 @@ function chart(place, { points, lines = [], levels = [], x, sweep, chosen, log =
     }));
     const clear = (s) => s[0] > left - 4 && s[2] < width + 2 && s[1] > 0 && s[3] < height - bottom + 4 && !taken.some((t) => s[0] < t[2] && s[2] > t[0] && s[1] < t[3] && s[3] > t[1]);
     const put = (p, tag, rows) => {
-      const [px, py] = [atX(p.x), atY(p.y)], wide = tag.length * 6.1 + 3;
+      const [px, py] = seat(p), wide = tag.length * (p.bold ? 6.8 : 6.1) + 3;
       const near = [[8, -3], [8, 12], [-8 - wide, -3], [-8 - wide, 12], [-wide / 2, -9], [-wide / 2, 19], [8, -16], [-8 - wide, -16], [8, 25], [-8 - wide, 25]];
       const open = [...near, ...rows].map(([dx, dy]) => [px + (dx ?? -wide / 2), py + dy - 10, px + (dx ?? -wide / 2) + wide, py + dy + 2]).filter(clear);
       const free = open.find((s) => !crossed(s)) || open[0];
@@ -82,6 +90,8 @@ function chart(place, { points, lines = [], levels = [], x, sweep, chosen, log =
       picture.append(svg("text", { class: "tag", x: free[0], y: free[3] - 2, style: `fill:${p.colour}${p.bold ? ";font-weight:600" : ""}` }, tag));
       return true;
     };
+    const below = [19, 32, 45, 58, 71].map((dy) => [null, dy]); // rows for what stands crowded at the edge
+    for (const p of points.filter(beyond)) (p.outside && put(p, p.outside, below)) || put(p, `${+p.y.toPrecision(2)}`, below);
     for (const level of levels.filter((l) => l.label)) { // above or below its line, as far right as is free
       const wide = level.label.length * 6.1 + 3, y = atY(level.y), spots = [];
       for (let x = width - right; x > left + wide; x -= 8) spots.push([x - wide, y - 14, x, y - 2], [x - wide, y + 2, x, y + 14]);
@@ -90,9 +100,7 @@ function chart(place, { points, lines = [], levels = [], x, sweep, chosen, log =
       taken.push(free);
       picture.append(svg("text", { class: "soft tag", x: free[0], y: free[3] - 3 }, level.label));
     }
-    const below = [19, 32, 45, 58, 71].map((dy) => [null, dy]); // rows for what stands crowded at the edge
-    for (const p of points) if (p.y > high || p.y < low) put(p, `${+p.y.toPrecision(2)}`, below);
-    for (const p of points) if (p.tag && p.y <= high && p.y >= low) put(p, p.tag, []);
+    for (const p of points.filter((p) => p.tag && !beyond(p)).sort((a, b) => !!b.bold - !!a.bold)) put(p, p.tag, []);
     place.replaceChildren(picture);
   };
   let before = -1;

@@ -94,7 +94,7 @@ function listening(sections) {
   const paper = el("select", { ariaLabel: "Method" }), which = el("select", { ariaLabel: "Utterance" });
   const play = el("button", { className: "play", textContent: "▶ Play", type: "button" });
   const more = el("input", { type: "checkbox" }), spectrogram = el("input", { type: "checkbox" });
-  const clips = el("div"), why = el("p", { className: "soft" }), prompt = el("button", { type: "button", textContent: "voice prompt" });
+  const clips = el("div"), key = el("small", { className: "key" }), why = el("p", { className: "soft" }), prompt = el("button", { type: "button", textContent: "voice prompt" });
   let players = [], on = 0;
   heard.forEach((s, i) => paper.append(el("option", { value: i, textContent: s.title.split(":")[0] })));
   const section = () => heard[paper.value || 0], playing = () => players.some((p) => !p.sound.paused);
@@ -145,7 +145,18 @@ function listening(sections) {
       samples(clip.audio).then((wave) => { player.wave = wave; paint(player); });
       return player;
     });
+    explain(players.map(({ clip }) => clip.strip || "").join(""));
     choose(0);
+  }
+
+  function explain(strips) {
+    const used = Object.keys(KINDS).filter((kind) => strips.includes(kind));
+    key.hidden = !used.length;
+    key.replaceChildren("The strip under a wave is its tokens: ", ...used.map((kind) => {
+      const dot = el("i");
+      dot.style.background = `var(--${kind})`;
+      return el("span", {}, dot, KINDS[kind]);
+    }));
   }
 
   function paint(player) {
@@ -164,13 +175,9 @@ function listening(sections) {
   play.onclick = () => { if (playing()) stop(); else players[on].sound.play(); };
   paper.onchange = fill;
   which.onchange = more.onchange = spectrogram.onchange = show;
-  const strips = heard.flatMap((s) => s.utterances.flatMap((u) => u.clips.map((c) => c.strip))).join("");
-  const used = Object.keys(KINDS).filter((kind) => strips.includes(kind));
-  const key = el("small", { className: "key" });
-  for (const kind of used) { const dot = el("i"); dot.style.background = `var(--${kind})`; key.append(dot, KINDS[kind] + "  "); }
   const panel = el("section", { className: "listen", ariaLabel: "Listen" }, el("h2", { textContent: "Listen" }),
     el("div", { className: "bar" }, play, paper, which, prompt),
-    clips, why, used.length ? el("p", {}, el("small", { textContent: "The strip under a wave is its tokens: " }), key) : "",
+    clips, why, key,
     el("div", { className: "bar" }, el("label", {}, more, " all systems"), el("label", {}, spectrogram, " spectrograms"), el("small", { textContent: "Keys 1 to 9 switch at the same place." })));
   document.addEventListener("keydown", (event) => {
     const number = Number(event.key);

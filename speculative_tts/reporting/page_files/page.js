@@ -12,8 +12,14 @@ const short = (section) => section.title.split(":")[0];
 const interval = (v, digits = 1) => v[1] === null ? "" : ` [${v[1].toFixed(digits)}, ${v[2].toFixed(digits)}]`;
 const named = (p) => p.section.name === "mtp" ? `MTP, ${p.label}` : p.label;
 
-function withCode(place, text) {
-  text.split(/`([^`]*)`/).forEach((part, i) => place.append(i % 2 ? el("code", { textContent: part }) : part));
+// Sets `code` and *emphasis* of Markdown; a long path of code may be broken at its slashes.
+function marked(place, text) {
+  text.split(/(`[^`]*`|\*[^*]+\*)/).forEach((part, i) => {
+    if (i % 2 === 0) return place.append(part);
+    const made = el(part[0] === "`" ? "code" : "em");
+    part.slice(1, -1).split(/(?<=[/,=])/).forEach((piece, k) => made.append(...(k ? [el("wbr")] : []), piece));
+    place.append(made);
+  });
   return place;
 }
 
@@ -26,18 +32,18 @@ const counted = (n, one, many) => `${n} ${n === 1 ? one : many}`;
 function faster() {
   const { lossless, within, margin } = answers;
   if (!lossless && !within) return ["Too few timed utterances to say; the plot shows what was measured."];
-  const parts = lossless ? [times(lossless), `${interval(lossless.speedup, 2)} without any loss: ${lossless.label}.`] : [];
+  const parts = lossless ? [times(lossless), ` as fast as the model alone${interval(lossless.speedup, 2)}, without any loss: ${lossless.label}.`] : [];
   if (!within || same(lossless, within)) return [...parts, el("br"), `Nothing faster is sure to lose less than ${counted(margin, "point", "points")} of words.`];
-  return [...parts, el("br"), times(within), `${interval(within.speedup, 2)} with less than ${counted(margin, "point", "points")} of words lost: ${within.label}.`];
+  return [...parts, el("br"), times(within), `${interval(within.speedup, 2)} with less than ${counted(margin, "point", "points")} more word errors: ${within.label}.`];
 }
 
 const same = (a, b) => a && b && a.section === b.section && a.key === b.key;
 
 function cost() {
   const { lossless, within, margin } = answers, parts = [];
-  if (lossless) parts.push("The lossless one: none, its rule keeps the target's distribution. ");
-  if (within && !same(lossless, within)) parts.push(`The other: ${signed(within.difference[0])} points of word errors [${signed(within.difference[1])}, ${signed(within.difference[2])}] on ${within.difference_n} utterances (`,
-    file(within, "difference"), `): the upper end stays below the margin of ${counted(margin, "point", "points")} that the claims fix.`);
+  if (lossless) parts.push(el("b", { textContent: "Nothing" }), " for the lossless one: its rule keeps the target's distribution. ");
+  if (within && !same(lossless, within)) parts.push(`For the other ${signed(within.difference[0])} points of word errors [${signed(within.difference[1])}, ${signed(within.difference[2])}] on ${within.difference_n} utterances (`,
+    file(within, "difference"), `): the upper end is below the ${counted(margin, "point", "points")} allowed.`);
   return parts.length ? parts : ["No system was tested against its target: that needs both, and ten utterances at least."];
 }
 
@@ -45,7 +51,7 @@ function certainty() {
   const told = [answers.lossless, answers.within].filter((p, i, all) => p && !(i && same(all[0], p)));
   const places = [...new Map(told.map((p) => [p.speedup_table, p])).values()];
   return [...places.flatMap((p) => [`Timed on ${p.speedup_n} utterances in ${counted(p.processes, "process", "processes")}, ${p.machine || "machine unknown"} (`, file(p, "speedup"), "). "]),
-    told.length ? "Brackets are 95 % intervals; the fastest has the highest lower end. " : "Below ten utterances nothing has an interval. ", "Models, data and machine are not the papers': compare order, not level."];
+    told.length ? "Brackets are 95 % intervals; the fastest has the highest lower end. " : "Below ten utterances nothing has an interval. ", document.body.dataset.own ? "" : "Models, data and machine are not the papers': compare order, not level."];
 }
 
 function summary() {
@@ -53,20 +59,20 @@ function summary() {
   const best = [answers.lossless, answers.within].filter((p, i, all) => p && !(i && same(all[0], p))).map((p) => ({ ...p, section: sections.find((s) => s.name === p.section), best: true }));
   const drawn = [...points.filter((p) => !best.some((q) => q.section === p.section && q.label === p.label)), ...best];
   const timed = drawn.filter((p) => p.speedup && p.speedup[0] > .3);
+  const shown = [...new Set(timed.map((p) => p.section))];
   const answer = (question, ...parts) => el("div", {}, el("dt", { textContent: question }), el("dd", {}, ...parts));
   const list = el("dl", { className: "answers" },
     answer("How much faster", ...faster()), answer("What it costs", ...cost()), answer("How sure", ...certainty()),
-    answer("What", `${[...new Set(sections.filter((s) => s.points.some((p) => p.drawn)).map(short))].join(", ")}: systems that speak the same utterances, each beside its own target alone, decoded token by token.`));
+    answer("What", `${[...new Set((shown.length ? shown : sections).map((s) => s.title))].join("; ")}. All speak the same texts, each beside its own target alone, decoded token by token.`));
   const SYSTEMS = SHAPES.filter((_, i) => i !== 2); // a triangle is what lies outside
-  const shown = [...new Set(timed.map((p) => p.section))];
   const look = (section) => ({ colour: `var(--c${shown.indexOf(section) % 5})`, shape: SYSTEMS[(shown.indexOf(section) + Math.floor(shown.indexOf(section) / 5)) % 4] });
   const place = el("div"), picture = el("div", {}, el("h2", { textContent: "Speed against word errors" }));
-  picture.append(legend(shown.map((section) => ({ label: short(section), ...look(section) }))), el("small", { textContent: "Word errors %, lower is better; to the right is faster. Triangles at the edge lie outside, at the figure beside them; touch a mark for its name, follow it to the table of its speed." }), place);
+  picture.append(legend(shown.map((section) => ({ label: short(section), ...look(section) }))), el("small", { textContent: "Word errors %, lower is better; to the right is faster. Triangles at the edge lie outside, at the figures beside them. Touch a mark for its name, follow it to the table of its speed." }), place);
   const floor = points.find((p) => p.key === "codec");
-  const tag = (p) => p.label.replace(/^Target \+ /, "").replace(/^Target alone,? ?/, "target ").trim();
+  const tag = (p) => p.best ? `${p.speedup[0].toFixed(2)}×, ${p.lossless ? "no loss" : `under ${counted(answers.margin, "point", "points")}`}` : p.label.replace(/^Target \+ /, "").replace(/^Target alone,? ?/, "target ").trim();
   if (timed.length) chart(place, { log: true, chosen: 1, x: "times as fast as the target alone", alt: "Speed against word errors of all methods",
     levels: floor && timed.length ? [{ y: floor.wer[0], colour: "var(--soft)", label: floor.label.toLowerCase() }] : [],
-    points: timed.map((p) => ({ x: p.speedup[0], left: p.speedup[1], right: p.speedup[2], y: p.wer[0], low: p.wer[1], high: p.wer[2], aside: p.failed, tag: tag(p), bold: p.best, ...look(p.section),
+    points: timed.map((p) => ({ x: p.speedup[0], left: p.speedup[1], right: p.speedup[2], y: p.wer[0], low: p.wer[1], high: p.wer[2], aside: p.failed, tag: tag(p), bold: p.best, outside: `${tag(p).toLowerCase()}: ${Math.round(p.wer[0])} %, ${p.speedup[0].toFixed(1)}×`, ...look(p.section),
       about: `${named(p)}: ${p.speedup[0].toFixed(2)}×${interval(p.speedup, 2)}, word errors ${p.wer[0].toFixed(1)} %${interval(p.wer)}; timed in ${counted(p.processes, "process", "processes")}`, href: `${p.speedup_table}.md` })) });
   const listen = listening(sections), first = el("div", { className: "first" }, picture);
   if (listen) first.append(listen);
@@ -94,6 +100,7 @@ function tabs(items, className = "") {
     list.append(tab);
     box.append(panel);
   }
+  list.hidden = items.length < 2;
   select(0);
   return box;
 }
@@ -107,7 +114,7 @@ function sortable(columns, rows) {
     const line = el("tr", { className: row.rule && plain ? "rule" : "" }, el("th", { scope: "row", textContent: row.label }));
     row.cells.forEach(([text, below], i) => {
       const cell = line.appendChild(el("td", { className: columns[i][2] || "" }));
-      if (typeof text === "string") withCode(cell, text); else cell.append(text);
+      if (typeof text === "string") marked(cell, text); else cell.append(text);
       if (below) cell.append(el("small", { textContent: below }));
       cell.dataset.title = columns[i][0];
       if (columns[i][2] === "verdict") cell.dataset.verdict = VERDICTS[text] || "open";
@@ -129,15 +136,15 @@ function sortable(columns, rows) {
   return [el("div", { className: "scroll", tabIndex: 0, role: "region", ariaLabel: "Table" }, table), (shown) => { rows = shown; put(rows, true); }];
 }
 
-const said = new Map(); // sentences that several tables say stand once, in the glossary
-for (const item of sections.flatMap((s) => [...s.tables, ...s.figures])) for (const line of new Set([...item.caption, ...item.notes])) said.set(line, (said.get(line) || 0) + 1);
+// What quantities mean stands once, in the glossary; how many utterances, and which way is better, stays with its table.
+const said = new Map(), general = (line, i) => i > 0 && !line.startsWith("Better:");
+for (const item of sections.flatMap((s) => [...s.tables, ...s.figures])) for (const line of new Set(item.caption.filter(general))) said.set(line, (said.get(line) || 0) + 1);
 
 function around(section, item, endings) {
-  const own = (lines) => lines.filter((line) => said.get(line) === 1);
-  const parts = [];
-  if (own(item.caption).length) parts.push(el("p", { className: "soft", textContent: own(item.caption).join(" ") }));
-  if (own(item.notes).length) parts.push(el("ul", { className: "notes" }, ...own(item.notes).map((note) => withCode(el("li"), note))));
-  const folded = (title, lines) => el("details", {}, el("summary", { textContent: title }), el("ul", {}, ...lines.map((line) => withCode(el("li"), line))));
+  const own = item.caption.filter((line, i) => !general(line, i) || said.get(line) === 1), parts = [];
+  if (own.length) parts.push(marked(el("p", { className: "soft" }), own.join(" ")));
+  if (item.notes.length) parts.push(el("ul", { className: "notes" }, ...item.notes.map((note) => marked(el("li"), note))));
+  const folded = (title, lines) => el("details", {}, el("summary", { textContent: title }), el("ul", {}, ...lines.map((line) => marked(el("li"), line))));
   if (item.missing.length) parts.push(folded(`${item.missing.length} systems have no run yet: how to make them`, item.missing));
   if (item.origin.length) parts.push(folded("How these numbers were made", item.origin));
   parts.push(el("p", { className: "soft" }, "Files: ", ...endings.flatMap((ending) => [el("a", { href: `${section.name}/${item.name}.${ending}`, textContent: ending }), " "]),
@@ -182,13 +189,14 @@ function utterancePanel(section) {
 
 function glossary() {
   const lines = [...said].filter(([, times]) => times > 1).map(([line]) => line);
-  return [el("h3", { textContent: "What the words mean" }), el("ul", {}, ...lines.map((line) => withCode(el("li"), line)))];
+  return [el("h3", { textContent: "What the words mean" }), el("ul", {}, ...lines.map((line) => marked(el("li"), line)))];
 }
 
 function panel(section) {
-  const items = [...section.tables.map((t) => [t.title.split(":")[0], () => tablePanel(section, t)]), ...section.figures.map((f) => [f.title.split(":")[0].replace(/ \(.*/, ""), () => figurePanel(section, f)])];
-  const titles = items.map(([title]) => title);
-  items.forEach((item, i) => { if (titles.indexOf(item[0]) !== titles.lastIndexOf(item[0])) item[0] = [...section.tables, ...section.figures][i].name; });
+  const parts = [...section.tables.map((t) => [t, tablePanel]), ...section.figures.map((f) => [f, figurePanel])];
+  const begins = (one) => one.title.split(":")[0].replace(/ \(.*/, ""), alike = (one) => parts.filter(([other]) => begins(other) === begins(one)).length > 1;
+  const named = (one) => alike(one) && one.title.includes(": ") ? one.title.slice(one.title.indexOf(": ") + 2) : begins(one);
+  const items = parts.map(([one, fill]) => [named(one).replace(/^./, (c) => c.toUpperCase()), () => fill(section, one)]);
   if (section.utterances.length) items.push(["Utterances", () => utterancePanel(section)]);
   if (section.not_reproduced.length) items.push(["Not reproduced", () => [el("ul", {}, ...section.not_reproduced.map((line) => el("li", { textContent: line })))]]);
   return [el("p", { textContent: section.introduction }), tabs(items, "inner")];

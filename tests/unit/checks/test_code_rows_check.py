@@ -93,6 +93,18 @@ ABOUT: dict[str, tuple[Any, str]] = {
         "ids of prompt plain_tara must be rows of the model",
     ),
     "no object": (lambda about: [about], "holds no object"),
+    "a key of rows misspelt": (  # was ignored: the default was checked in its place
+        lambda about: about["rows"].update(slot=7),
+        'golden.json: "slot" is no key here; did you mean slots?',
+    ),
+    "a key misspelt": (
+        lambda about: about.update(samplr={}),
+        'golden.json: "samplr" is no key here; did you mean sampler?',
+    ),
+    "a prompt's key misspelt": (
+        lambda about: about["prompts"][0].update(voice_code=[1]),
+        'golden.json: "voice_code" is no key here; did you mean voice_codes?',
+    ),
 }
 
 

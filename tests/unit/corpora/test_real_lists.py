@@ -10,7 +10,7 @@ import soundfile
 from libritts_clips import PROMPTS, TARGETS, lay_out, texts, unicats
 
 from speculative_tts.commands import prepare as command
-from speculative_tts.corpora import listing
+from speculative_tts.corpora import libritts, listing
 from speculative_tts.corpora.libritts import text_of
 from speculative_tts.corpora.published import Listed, read_published
 from speculative_tts.records import ListItem, read_list
@@ -93,6 +93,22 @@ def test_librispeech_layout_and_its_text(tmp_path: Path) -> None:
     root = tmp_path / "LibriSpeech"
     (item,) = listing.join([row], root, ["test-clean"], tmp_path, keep_leaks=False).items
     assert (item.speaker, item.text) == ("1", "A text.")
+
+
+def test_recordings_in_capitals_are_seen(corpus: Path, tmp_path: Path) -> None:
+    """Files named .WAV, as some recorders write them, were missing from every list."""
+    shutil.copytree(corpus / "LibriTTS", tmp_path / "LibriTTS")
+    found = libritts.locate(tmp_path / "LibriTTS", TARGETS[0], ["test-clean"])
+    assert found is not None
+    audio, _ = found
+    renamed = audio.rename(audio.with_suffix(".WAV"))
+    assert libritts.locate(tmp_path / "LibriTTS", TARGETS[0], ["test-clean"]) == (
+        renamed,
+        "test-clean",
+    )
+    assert text_of(renamed) == texts()[TARGETS[0]]
+    with pytest.raises(ValueError, match=r"^1 files end in .WAV, which lhotse does not see"):
+        next(libritts.utterances(tmp_path / "LibriTTS", ["test-clean"], tmp_path, 1))
 
 
 def test_random_list_is_a_function_of_its_seed(corpus: Path) -> None:

@@ -216,6 +216,19 @@ def test_torn_record_is_left_out_and_the_run_noted(
     assert summary_of(run_folder)["run"]["complete"] is False
 
 
+def test_silence_of_a_codec_that_keeps_codes_is_not_heard(
+    run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Word errors of 100 % and a naturalness of silence were figures like any others."""
+    file = run_folder / "config.json"
+    config = json.loads(file.read_text()) if file.is_file() else {}
+    file.write_text(json.dumps({**config, "codec": {"name": "codes", "path": "tiny:codes_spark"}}))
+    assert command.run(settings(run_folder, metrics=["wer", "dnsmos"])) == 1
+    assert "codec=codes makes no audio, its waves are silence" in capsys.readouterr().err
+    assert summary_of(run_folder)["metrics"]["wer"]["value"] is None
+    assert command.run(settings(run_folder, metrics=[])) == 0
+
+
 def test_dnsmos_limit_spreads_over_the_list(run_folder: Path) -> None:
     command.run(settings(run_folder, metrics=["dnsmos"], dnsmos_limit=2))
     scored = [row["dnsmos"] is not None for row in read_scores(run_folder)]

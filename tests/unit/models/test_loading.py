@@ -84,10 +84,22 @@ def int8(state: State) -> None:
         state[name.replace("weight", "weight_format")] = torch.tensor(0, dtype=torch.uint8)
 
 
+def fp8_blocks(state: State) -> None:
+    """As DeepSeek and Qwen3 write it: a scale multiplies a block of 128 x 128, none is larger."""
+    for name in linears(state):
+        weight = state[name].float()
+        scale = weight.abs().max() / 448
+        state[name] = (weight / scale).to(torch.float8_e4m3fn)
+        state[f"{name}_scale_inv"] = scale.reshape(1, 1)
+
+
 def dequantised(state: State) -> None:
     """The same numbers as plain ones, by hand."""
     for name in linears(state):
         stem = name.removesuffix("weight")
+        if (block := state.pop(f"{name}_scale_inv", None)) is not None:
+            state[name] = state[name].float() * block
+            continue
         scale = state.pop(f"{stem}SCB", None)
         if scale is None:
             scale = state.pop(f"{name}_scale").reshape(-1, 1)
@@ -98,7 +110,7 @@ def dequantised(state: State) -> None:
         state.pop(f"{stem}weight_format", None)
 
 
-@pytest.mark.parametrize("quantise", [fp8, int8])
+@pytest.mark.parametrize("quantise", [fp8, int8, fp8_blocks])
 def test_quantised_weights_speak_as_their_dequantised_copy(
     folder: Path, tmp_path: Path, quantise: Change
 ) -> None:
@@ -121,10 +133,10 @@ def without_scales(state: State) -> None:
 
 
 def blocks(state: State) -> None:
-    """As DeepSeek's fp8, a scale a block."""
+    """Blocks of another size than 128."""
     name = linears(state)[0]
     state[name] = state[name].to(torch.float8_e4m3fn)
-    state[f"{name}_scale_inv"] = torch.ones(1, 1)
+    state[f"{name}_scale_inv"] = torch.ones(2, 2)
 
 
 def four_bits(state: State) -> None:

@@ -76,3 +76,19 @@ def test_scales_of_ours_are_one_a_row(tmp_path: Path) -> None:
     state = unpack({"a.weight": matrix.to(torch.float8_e4m3fn), "a.weight.scale": torch.ones(4)})
     with pytest.raises(ValueError, match="weight is float8_e4m3fn, quantised in a way"):
         require_plain(tmp_path, state)
+
+
+def test_fp8_in_blocks_is_multiplied_by_its_blocks_scale() -> None:
+    """Qwen3's fp8 checkpoints, and DeepSeek's: `weight_scale_inv` is no inverse, blocks are 128."""
+    generator = torch.Generator().manual_seed(4)
+    stored = torch.randn(130, 300, generator=generator).to(torch.float8_e4m3fn)
+    scale = torch.rand(2, 3, generator=generator) + 0.5
+    tensors = {"q.weight": stored, "q.weight_scale_inv": scale, "norm": torch.ones(3)}
+    found = unpack(tensors)
+    assert set(found) == {"q.weight", "norm"}
+    for row, column in ((0, 0), (127, 127), (128, 0), (129, 299), (5, 128)):
+        expected = stored[row, column].float() * scale[row // 128, column // 128]
+        assert found["q.weight"][row, column] == expected
+    other = unpack({"q.weight": stored, "q.weight_scale_inv": torch.ones(3, 5)})  # of 64 x 64
+    with pytest.raises(ValueError, match=r"q\.weight is float8_e4m3fn, quantised in a way that"):
+        require_plain("model", other)

@@ -1,4 +1,4 @@
-"""Drafters by the clock: a row a point of what is swept, each target's in a table of its own."""
+"""Drafters report: a row a point of what is swept, each target's in a table of its own."""
 
 import csv
 from pathlib import Path
@@ -29,7 +29,8 @@ def test_each_point_is_that_of_its_target_drafter_and_rule(
             make_run(runs, "speculative", **parts, **RECURRENT)
         config = config_of("speculative", "tolerance", 0.3, 5, seed, **FINE, **RECURRENT)
         write_run(runs / f"ssd-{seed}", config, 0.3, n=12)
-    assert main([f"runs={runs}", f"out={tmp_path}", "paper=drafters", "page=false"]) == 0
+    options = ["paper=drafters", "page=false", "strict=true"]
+    assert main([f"runs={runs}", f"out={tmp_path}", *options]) == 3
     assert "recurrent layer, exact, lookahead 4 (and 8 more)" in capsys.readouterr().err
     fine, small = (lines(tmp_path / "drafters" / f"{name}.csv") for name in ("fine", "small"))
     assert {"small-1", "small-2", "small-3"} < set(small)

@@ -253,12 +253,17 @@ def test_missing_runs_are_named_and_fail_a_strict_report(
     make_run(tmp_path / "runs", "target", n=6)
     arguments = [f"runs={tmp_path / 'runs'}", f"out={tmp_path / 'out'}"]
     assert main(arguments) == 0
+    told = capsys.readouterr().err.splitlines()
+    (line,) = (line for line in told if line.startswith("missing:"))  # README's sweep gave 8
+    assert line.startswith("missing: runs of ssd table1, ssd table3, ")
+    assert line.endswith("; strict=true says what makes them")
+    assert told[-1] == f"open {tmp_path / 'out' / 'index.html'} in a browser"
+    assert "| Draft alone | - | 16.13 |" in (tmp_path / "out" / "ssd" / "table1.md").read_text()
+    assert main([*arguments, "strict=true"]) == 3
     errors = capsys.readouterr().err
     assert "missing: ssd table1: Draft alone (and 4 more): sst-decode system=draft " in errors
     lines = re.findall(r"^missing: ssd (\w+):", errors, re.MULTILINE)
     assert len(lines) == len({*lines})  # one a table or figure; a small sweep once gave 33
-    assert "| Draft alone | - | 16.13 |" in (tmp_path / "out" / "ssd" / "table1.md").read_text()
-    assert main([*arguments, "strict=true"]) == 3
 
 
 def test_nothing_scored_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

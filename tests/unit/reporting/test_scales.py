@@ -146,7 +146,7 @@ def test_commands_for_missing_runs_run_as_they_are_printed(
     unfinished = [run for place, run in every if place // 3 % 3 == 0]  # all seeds of a point
     for run in unfinished:
         (run / "DONE").unlink()
-    assert main([f"runs={runs}", "out=again", f"paper={papers.name}"]) == 0
+    assert main([f"runs={runs}", "out=again", f"paper={papers.name}", "strict=true"]) == 3
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("missing:")]
     printed = [found for line in lines for found in re.findall(r"sst-(\w+) ([^(),;]+)", line)]
     assert {program for program, _ in printed} == {"decode", "eval"}

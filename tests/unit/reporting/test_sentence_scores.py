@@ -15,11 +15,12 @@ from speculative_tts.evaluation.summary import Bootstrap, interval
 
 FOLDER = Path(__file__).parents[3] / "results" / "sentences"
 HOW = Bootstrap()
+SEED_1 = ("exact-k3-s0-a307f1df", "tolerance-b0.4-k3-s0-8d0886d0")  # a draft's, exact and SSD
 
 
-def lines(kind: str, name: str) -> list[dict[str, Any]]:
+def lines(kind: str, name: str, folder: Path = FOLDER) -> list[dict[str, Any]]:
     """Return the rows of the one run whose name begins so."""
-    (file,) = (FOLDER / kind).glob(f"{name}*.jsonl.gz")
+    (file,) = (folder / kind).glob(f"{name}*.jsonl.gz")
     return [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
 
 
@@ -53,6 +54,17 @@ def test_a_paired_difference_of_drafts() -> None:
     for name, value in (("", found.difference), ("_low", found.low), ("_high", found.high)):
         assert value is not None
         assert 100 * value == pytest.approx(float(row[f"advantage{name}"]), rel=1e-5)
+
+
+def test_what_a_tolerance_costs_by_a_draft_of_another_seed() -> None:
+    exact, ssd = (
+        [read_row(row) for row in lines("scores", f"speculative-{name}", FOLDER / "seeds")]
+        for name in SEED_1
+    )
+    found, row = compare_rows(exact, ssd, "wer", HOW), cells("training_seeds")["lm1"]
+    for name, value in (("", found.difference), ("_low", found.low), ("_high", found.high)):
+        assert value is not None
+        assert 100 * value == pytest.approx(float(row[f"cost{name}"]), rel=1e-5)
 
 
 def test_tokens_a_round_follow_from_the_records() -> None:

@@ -38,19 +38,21 @@ def _summed(
 ):  # fmt: skip
     """float64 sums of each LINE of the vocabulary [ALL], by way of scratch memory."""
     line, column = tl.arange(0, LINES), tl.arange(0, LINE)
-    for first in range(0, ALL, LINES):
+    lines = tl.cdiv(vocab, LINE)
+    for first in range(0, lines, LINES):
         at = (first + line)[:, None] * LINE + column[None, :]
         mass = _mass(target, draft, at, at < vocab, scale, rejected, RESIDUAL)
         tl.store(sums + first + line, tl.sum(mass.to(tl.float64), 1))
     tl.debug_barrier()
-    found = tl.load(sums + tl.arange(0, ALL))
+    every = tl.arange(0, ALL)
+    found = tl.load(sums + every, mask=every < lines, other=0.0)
     tl.debug_barrier()
     return found
 
 
 @triton.jit
 @no_type_check
-def _drawn(
+def drawn(
     target, draft, instead, vocab, scale, rejected, uniform, sums,
     RESIDUAL: tl.constexpr, RETRY: tl.constexpr,
     LINES: tl.constexpr, LINE: tl.constexpr, ALL: tl.constexpr,
@@ -98,7 +100,7 @@ def draw_kernel(
     """`randomness.draw`: a token of each row."""
     row = tl.program_id(0)
     source = probs + row.to(tl.int64) * vocab
-    token, _ = _drawn(
+    token, _ = drawn(
         source, source, source, vocab, 1.0, False, tl.load(uniform + row), sums + row * ALL,
         False, False, LINES, LINE, ALL,
     )  # fmt: skip
@@ -139,7 +141,7 @@ def drafted_kernel(
     place = tl.load(count + b) + step
     source = probs + b.to(tl.int64) * vocab
     uniform = tl.load(uniforms + (b * capacity + place) * DRAWS + DRAFT)
-    token, _ = _drawn(
+    token, _ = drawn(
         source, source, source, vocab, 1.0, False, uniform, sums + b * ALL,
         False, False, LINES, LINE, ALL,
     )  # fmt: skip
@@ -293,7 +295,7 @@ def settle_kernel(
         source = mass + b.to(tl.int64) * vocab
         lower = source
     uniform = tl.load(uniforms + (b * capacity + end) * DRAWS + NEXT)
-    token, empty = _drawn(
+    token, empty = drawn(
         source, lower, instead, vocab, weight, taken < length, uniform, sums + b * ALL,
         RESIDUAL, RETRY, LINES, LINE, ALL,
     )  # fmt: skip

@@ -58,7 +58,7 @@ class CsmLayout:
     drawn: Mapping[str, float]
     most_frames: int | None
     control: Mapping[int, str] = field(repr=False)
-    # Codes of a frame come from a decoder of their own, which no trained head of one model replaces
+    # a depth decoder says the codes of a frame after its first
     by_depth = True
     follows_voice = True
     speaks_alone = True

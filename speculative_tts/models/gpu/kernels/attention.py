@@ -132,6 +132,22 @@ def _columns(keys, values, base, column, last, D: tl.constexpr, DB: tl.constexpr
 
 @triton.jit
 @no_type_check
+def _oldest(
+    q, keys, values, base, column, first, last, there, k, v, peak, total, sums,
+    D: tl.constexpr, DB: tl.constexpr, KB: tl.constexpr,
+):  # fmt: skip
+    """Attend to old columns from `first`, of which KB are loaded; normalise the weighted values."""
+    for _ in range(first, last, KB):
+        column += KB
+        next_there, next_k, next_v = _columns(keys, values, base, column, last, D, DB)
+        scores = tl.dot(q, k, input_precision="ieee")
+        peak, total, sums = _softmaxed(scores, there[None, :], v, peak, total, sums)
+        there, k, v = next_there, next_k, next_v
+    return peak, total, sums / tl.where(total > 0, total, 1.0)[:, None]
+
+
+@triton.jit
+@no_type_check
 def attention_kernel(
     fused, keys, values, turns, gains, start, out, parts, peaks, tickets, NEW, CAPACITY, M, floor2,
     HEADS: tl.constexpr, KV: tl.constexpr, D: tl.constexpr, DB: tl.constexpr,
@@ -148,8 +164,7 @@ def attention_kernel(
     read before the wait, and one over the new; SPLITS = 0: one for all. The last to end joins parts
     [SPLITS + 1, M, HEADS D] and their log sums, peaks [SPLITS + 1, M, HEADS]. tickets: int32 zeros.
     """
-    program = tl.program_id(0)
-    pair, part = program // (SPLITS + 1), program % (SPLITS + 1)
+    pair, part = tl.program_id(0) // (SPLITS + 1), tl.program_id(0) % (SPLITS + 1)
     batch, kv = pair // KV, pair % KV
     begin = tl.load(start + batch).to(tl.int32)
     first, last = 0, begin
@@ -181,13 +196,9 @@ def attention_kernel(
             q, new, fused, keys, values, turns, gains, batch * NEW, begin, base, kv, NEW, floor2,
             HEADS, KV, D, DB, QB, NB, NORM,
         )  # fmt: skip
-    for _ in range(first, last, KB):
-        column += KB
-        next_there, next_k, next_v = _columns(keys, values, base, column, last, D, DB)
-        scores = tl.dot(q, k, input_precision="ieee")
-        peak, total, sums = _softmaxed(scores, there[None, :], v, peak, total, sums)
-        there, k, v = next_there, next_k, next_v
-    sums = sums / tl.where(total > 0, total, 1.0)[:, None]
+    peak, total, sums = _oldest(
+        q, keys, values, base, column, first, last, there, k, v, peak, total, sums, D, DB, KB
+    )
     row_head = row * HEADS + head
     if SPLITS == 0:
         at = out + row_head[:, None] * D + d[None, :]

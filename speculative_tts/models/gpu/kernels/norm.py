@@ -41,3 +41,26 @@ def gate_kernel(wide, out, N, B: tl.constexpr):
     up = tl.load(wide + row * 2 * N + N + i, mask=i < N, other=0.0).to(tl.float32)
     y = gate / (1.0 + tl.exp(-gate)) * up
     tl.store(out + row * N + i, y.to(out.dtype.element_ty), mask=i < N)
+
+
+@triton.jit
+@no_type_check
+def join_kernel(states, inputs, out, K, B: tl.constexpr):
+    """Write [states, inputs] of each row, K of each."""
+    row = tl.program_id(0).to(tl.int64)
+    i = tl.program_id(1) * B + tl.arange(0, B)
+    x = tl.load(states + row * K + i, mask=i < K, other=0.0)
+    tl.store(out + row * 2 * K + i, x.to(out.dtype.element_ty), mask=i < K)
+    x = tl.load(inputs + row * K + i, mask=i < K, other=0.0)
+    tl.store(out + row * 2 * K + K + i, x.to(out.dtype.element_ty), mask=i < K)
+
+
+@triton.jit
+@no_type_check
+def spread_kernel(few, places, out, FEW, N, B: tl.constexpr):
+    """Write few[row, places[i]] of each i of N, -inf where its place is -1."""
+    row = tl.program_id(0).to(tl.int64)
+    i = tl.program_id(1) * B + tl.arange(0, B)
+    place = tl.load(places + i, mask=i < N, other=-1)
+    x = tl.load(few + row * FEW + place, mask=place >= 0, other=float("-inf"))
+    tl.store(out + row * N + i, x, mask=i < N)

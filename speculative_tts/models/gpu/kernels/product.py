@@ -5,6 +5,7 @@ Both compute, for each row m and output n,
     y = sum_k x[m, k] w[n, k]      [N, K] weights, one output's inputs side by side
     y = y / sqrt(|x[m]|^2 + floor2)      NORM: RMSNorm, whose gain and factor the weight carries
     y = y + bias[n]                      BIAS
+    y = silu(y)                          SILU
     y = silu(y) * y_up                   GATED: w has 2 N rows, those of `up` after those of `gate`
     y = y + addend[m, n]                 ADD
 
@@ -58,13 +59,15 @@ def _ordered(PDL: tl.constexpr):
 @no_type_check
 def _finished(
     y, y_up, squares, shift, shift_up, added, out, n, m, N, M, floor2,
-    NORM: tl.constexpr, GATED: tl.constexpr,
+    NORM: tl.constexpr, SILU: tl.constexpr, GATED: tl.constexpr,
 ):  # fmt: skip
     """Do what follows the sums y [BN, MB] of outputs n and rows m, and store them."""
     if NORM:
         scale = (1.0 / tl.sqrt(squares + floor2))[None, :]
         y, y_up = y * scale, y_up * scale
     y += shift
+    if SILU:
+        y = y / (1.0 + tl.exp(-y))
     if GATED:
         y = y / (1.0 + tl.exp(-y)) * (y_up + shift_up)
     y += added
@@ -78,8 +81,8 @@ def _finished(
 def gemv_kernel(
     x, w, bias, addend, out, N, K, floor2,
     M: tl.constexpr, MB: tl.constexpr, BN: tl.constexpr, B1: tl.constexpr, B2: tl.constexpr,
-    NORM: tl.constexpr, BIAS: tl.constexpr, ADD: tl.constexpr, GATED: tl.constexpr,
-    PDL: tl.constexpr,
+    NORM: tl.constexpr, BIAS: tl.constexpr, ADD: tl.constexpr, SILU: tl.constexpr,
+    GATED: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     """Compute BN outputs of all M rows in a block that holds all their weights in registers.
 
@@ -129,7 +132,8 @@ def gemv_kernel(
         if NORM:
             squares = tl.where(rows == m, own_squares, squares)
     _finished(
-        y, y_up, squares, shift, shift_up, added, out, n, rows, N, M, floor2, NORM, GATED
+        y, y_up, squares, shift, shift_up, added, out, n, rows, N, M, floor2, NORM, SILU,
+        GATED,
     )  # fmt: skip
 
 
@@ -151,8 +155,8 @@ def _asked_for(w, n, N, K, LINES: tl.constexpr):
 def rows_kernel(
     x, w, bias, addend, out, M, N, K, floor2,
     BN: tl.constexpr, BK: tl.constexpr, MB: tl.constexpr, EVEN: tl.constexpr,
-    NORM: tl.constexpr, BIAS: tl.constexpr, ADD: tl.constexpr, GATED: tl.constexpr,
-    PDL: tl.constexpr, STAGES: tl.constexpr, LINES: tl.constexpr,
+    NORM: tl.constexpr, BIAS: tl.constexpr, ADD: tl.constexpr, SILU: tl.constexpr,
+    GATED: tl.constexpr, PDL: tl.constexpr, STAGES: tl.constexpr, LINES: tl.constexpr,
 ):  # fmt: skip
     """Compute BN outputs of up to MB rows on matrix units, the weights in tiles of BK inputs.
 
@@ -189,4 +193,4 @@ def rows_kernel(
         if NORM:
             gram = tl.dot(tl.trans(fed), fed, gram, input_precision="ieee")
     squares = tl.sum(tl.where(m[:, None] == m[None, :], gram, 0.0), 0)
-    _finished(y, y_up, squares, shift, shift_up, added, out, n, m, N, M, floor2, NORM, GATED)
+    _finished(y, y_up, squares, shift, shift_up, added, out, n, m, N, M, floor2, NORM, SILU, GATED)

@@ -11,12 +11,15 @@ from torch import Tensor
 from triton_tests import DEVICE, needs_triton
 
 from speculative_tts.decoding.gpu import draws, laws
+from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.decoding.sampling.sampler import Sampler, StopRule, settings_of
+from speculative_tts.models.slots import Slots
 from speculative_tts.native.sample import Places
+from speculative_tts.schema.decode import Repetition
 
 pytestmark = needs_triton
-FEW = settings(max_examples=4, deadline=None)
+FEW = settings(max_examples=2, deadline=None)
 SAMPLERS = [
     Sampler(0.8),
     Sampler(0.0),
@@ -28,6 +31,11 @@ SAMPLERS = [
     Sampler(end_when_likeliest=True),
     RepetitionAware(0.9, 10, 0.8, barred=(28,)),
     RepetitionAware(1.0, 25, 0.999, window=6, tau=0.3),
+    RepetitionAware(0.9, 10, 0.8, variant=Repetition.redraw_eos, barred=(28,)),
+    RepetitionAware(1.0, 10, 0.8, tau=0.2, variant=Repetition.redraw_stops),
+    RepetitionPenalty(0.9, 12, 0.9, penalty=1.3),
+    RepetitionPenalty(1.0, 0, 0.8, penalty=1.3, slots=Slots((9, 8, 8))),
+    Sampler(0.8, slots=Slots((5, 4), end_in_frame=True)),
 ]
 
 
@@ -76,22 +84,35 @@ def test_distributions_are_torchs(sampler: Sampler, vocab: int, seed: int) -> No
     assert agree(*both(sampler, logits_of(vocab, seed), seed))
 
 
-def test_candidates_of_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A vocabulary wider than a program: the likeliest of each part, then of all."""
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        Sampler(0.0),
+        Sampler(1.0, 50, 0.9),
+        Sampler(1.0, 0, 0.9, end_when_likeliest=True),
+        RepetitionAware(1.0, 20, 0.95, window=6, tau=0.1),
+        RepetitionAware(1.0, 20, 0.95, window=6, tau=0.1, variant=Repetition.redraw_eos),
+        RepetitionPenalty(1.0, penalty=1.3, slots=Slots((80, 60))),
+    ],
+    ids=str,
+)
+def test_a_vocabulary_wider_than_a_program(
+    sampler: Sampler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read tile by tile, or by programs of a part each whose likeliest another one joins."""
     monkeypatch.setattr(laws, "PART", 64)
-    for sampler in (Sampler(0.0), Sampler(1.0, 50, 0.9)):
-        assert agree(*both(sampler, logits_of(150, 3), 3))
+    monkeypatch.setattr(laws, "TILE", 64)
+    assert agree(*both(sampler, logits_of(150, 3), 3))
 
 
-def test_samplers_without_a_kernel_are_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Top-k beyond what a program ranks, top-p of more than it holds, repetition-aware of all."""
+def test_samplers_without_a_kernel_are_left_to_torch() -> None:
+    """Top-k beyond what a program ranks, repetition-aware of all ids."""
     logits = logits_of(130, 0)
     stop = StopRule.build((129,), 130, [0, 0], DEVICE)
     history = torch.zeros(2, 30, dtype=torch.int64, device=DEVICE)
     positions = torch.zeros(2, 3, dtype=torch.int64, device=DEVICE)
     places = Places(history, positions, stop.minimum, stop.is_stop, stop.is_stop, stop.prompted)
-    monkeypatch.setattr(laws, "WIDE", 128)
-    for sampler in (Sampler(1.0, 100), Sampler(1.0, 0, 0.9), RepetitionAware(1.0, 0)):
+    for sampler in (Sampler(1.0, 100), RepetitionAware(1.0, 0)):
         assert laws.law(settings_of(sampler), logits, places) is None
 
 
@@ -136,23 +157,42 @@ def test_equal_tokens_enter_the_nucleus_by_id() -> None:
     assert found.flatten().tolist() == pytest.approx([0.25] * 4 + [0] * 6)
 
 
-FAULTS = [  # in which kernel, what stands there, what is planted, the sampler that shows it
-    ("(v == likeliest).to", "(v == likeliest + 1).to", Sampler(end_when_likeliest=True)),
-    ("level & (before < top_p)", "level & (before > top_p)", Sampler(0.7, 0, 0.8)),
-    ("ahead = (other > mine) |", "ahead = (other >= mine) |", Sampler(0.9, 12, 0.9)),
-    ("tl.where(place == 0, 1.0, 0.0)", "p", Sampler(1.0, 20, end_when_likeliest=True)),
-    ("before < top_p, p, 0.0", "before + p < top_p, p, 0.0", Sampler(0.9, 12, 0.9)),
-    ("mask=inside & early, other=0) != 0", "mask=inside & early, other=0) > 1", Sampler(0.8)),
-    ("place = position - WINDOW + back", "place = position - WINDOW + back + 1",
-     RepetitionAware(1.0, 25, 0.999, window=6, tau=0.1)),
-    ("tl.where(first, 0.0, tl.exp(own - second) / total)", "tl.exp(own - second) / total",
-     RepetitionAware(1.0, 25, 0.999, window=6, tau=0.1)),
+AGAIN = RepetitionAware(1.0, 25, 0.999, window=6, tau=0.1)
+OLDER = RepetitionAware(0.9, 20, 0.95, tau=0.1, variant=Repetition.redraw_stops)
+PENALTY = RepetitionPenalty(1.0, penalty=1.3)
+FRAMES = RepetitionPenalty(1.0, 0, 0.8, penalty=1.3, slots=Slots((9, 8, 8)))
+FAULTS = [  # in which module, what stands there, what is planted, the sampler that shows it
+    ("laws", "(v == likeliest).to", "(v == likeliest + 1).to", Sampler(end_when_likeliest=True)),
+    ("laws", "last & (ahead < top_p)", "last & (ahead > top_p)", Sampler(0.7, 0, 0.8)),
+    ("laws", "28 - 2 * pair", "26 - 2 * pair", Sampler(0.7, 0, 0.8)),
+    ("likeliest", "ahead = (other > mine) |", "ahead = (other >= mine) |", Sampler(0.9, 12, 0.9)),
+    ("likeliest", "tl.where(place == 0, 1.0, 0.0)", "p", Sampler(1.0, 20, end_when_likeliest=True)),
+    ("likeliest", "ahead < top_p, p, 0.0", "ahead + p < top_p, p, 0.0", Sampler(0.9, 12, 0.9)),
+    ("likeliest", "range(16)", "range(15)", Sampler(0.8, 20)),
+    ("logits", "mask=inside & early, other=0) != 0", "mask=inside & early, other=0) > 1",
+     Sampler(0.8)),
+    ("logits", "past = at < position", "past = at <= position", PENALTY),
+    ("logits", "(v >= begin) & (v < end)", "(v >= begin) & (v <= end)", FRAMES),
+    ("logits", "x * penalty, x / penalty", "x / penalty, x / penalty", PENALTY),
+    ("repetition", "position - WINDOW + back\n", "position - WINDOW + back + 1\n", AGAIN),
+    ("repetition", "other = tl.where(first, 0.0,", "other = tl.where(real & (place < 0), 0.0,",
+     AGAIN),
+    ("repetition", "mass * shares - mass * share", "mass * shares", AGAIN),
+    ("repetition", "v == best, float(\"-inf\"), x", "v == best, x, x", AGAIN),
+    ("repetition", "law = tl.where(bar, 0.0, law)", "law = law", OLDER),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("right", "wrong", "sampler"), FAULTS, ids=[f[1] for f in FAULTS])
+@pytest.mark.parametrize(
+    ("module", "right", "wrong", "sampler"), FAULTS, ids=[f"{f[0]} {f[2]}" for f in FAULTS]
+)
 def test_a_planted_fault_is_found(
-    right: str, wrong: str, sampler: Sampler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    module: str,
+    right: str,
+    wrong: str,
+    sampler: Sampler,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plant(monkeypatch, "laws", right, wrong, tmp_path)
+    plant(monkeypatch, module, right, wrong, tmp_path)
     assert not agree(*both(sampler, logits_of(29, 1), 1))

@@ -194,24 +194,42 @@ def test_purposes_of_uniforms_are_those_of_the_loops() -> None:
         assert getattr(source, name).value == getattr(randomness, name)
 
 
-@needs_triton
-def test_inputs_and_renewed_uniforms_are_torchs() -> None:
-    scene, twin = Scene(1), Scene(1).on_device()
+def small_kernels() -> bool:
+    """Inputs of a pass, renewed uniforms and picked states are torch's."""
+    scene, twin, same = Scene(1), Scene(1).on_device(), []
     for behind, ahead in ((1, 0), (2, 0), (1, NUMBER)):
         wanted = scene.rows.inputs(scene.rows.lengths, behind, ahead, 2)
         found = kernels.inputs(twin.rows, twin.rows.lengths, behind, ahead, 2)
-        for name, x in zip(vars(wanted), found, strict=True):
-            assert torch.equal(x.cpu(), getattr(wanted, name)), name
+        pairs = zip(found, vars(wanted).values(), strict=True)
+        same += [torch.equal(one.cpu(), other) for one, other in pairs]
     scene.rows.renew()
     kernels.renew(twin.rows)
-    assert torch.equal(twin.rows.uniforms.cpu(), scene.rows.uniforms)
+    same.append(torch.equal(twin.rows.uniforms.cpu(), scene.rows.uniforms))
+    x, index = torch.randn(3, 4, 70, device=DEVICE), torch.tensor([3, 0, 2], device=DEVICE)
+    return all([*same, torch.equal(draws.pick(x, index), x[torch.arange(3), index])])
 
 
 @needs_triton
-def test_states_at_an_index() -> None:
-    x = torch.randn(3, 4, 70, device=DEVICE)
-    index = torch.tensor([3, 0, 2], device=DEVICE)
-    assert torch.equal(draws.pick(x, index), x[torch.arange(3), index])
+def test_inputs_renewed_uniforms_and_picked_states_are_torchs() -> None:
+    assert small_kernels()
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("now + offset + i, 0)", "now + offset + i + 1, 0)"),
+        ("tl.minimum(now, -offset) - 1", "tl.minimum(now, -offset)"),
+        ("tl.load(done + b) != 0, 0, left)", "tl.load(done + b) != 0, left, left)"),
+        ("i % DRAWS < NEXT", "i % DRAWS <= NEXT"),
+        ("tl.load(index + b)) * width", "tl.load(index + b) - 1) * width"),
+    ],
+)
+def test_a_fault_planted_in_a_small_kernel_is_found(
+    right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch, "rounds", right, wrong, tmp_path)
+    assert not small_kernels()
 
 
 @needs_triton

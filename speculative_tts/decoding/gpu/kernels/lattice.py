@@ -1,0 +1,182 @@
+"""Kernels that make the lattice of a path search (`blocks.viterbi`), and helpers that read it.
+
+A lattice has, at each of `number` positions, states: ids in ascending order that all positions
+share, or those of each by their logits. Beyond `width` and at `vocab` and above there is no state.
+A state's score is its head's logit; what leads from one to the next is a transition's logarithm,
+from a table [after, before] (DENSE) or by binary search among the keys of seen pairs.
+"""
+
+from typing import no_type_check
+
+import triton
+import triton.language as tl
+
+from speculative_tts.decoding.gpu.kernels.likeliest import keys_of, merge, rank
+from speculative_tts.decoding.gpu.kernels.logits import exponent, is_early, is_odd, logits_at
+
+IMPOSSIBLE = tl.constexpr(float("-inf"))
+
+
+@triton.jit
+@no_type_check
+def heads_kernel(
+    logits, positions, minimum, is_stop, values, ids, stop_ids, states, over, ends, alive,
+    vocab, new, width, n_stops, stride, temperature,
+    TOP: tl.constexpr, FEW: tl.constexpr, WIDE: tl.constexpr, STOPS: tl.constexpr,
+    SAMPLE: tl.constexpr, SURE: tl.constexpr,
+):  # fmt: skip
+    """Candidates of a head by their logits, the likeliest stop id, and is it the end?
+
+    over: the probability among the candidates that speech has ended (SAMPLE; 1 where a stop id is
+    the likeliest, with SURE), else 1 where a stop id is likelier than all. alive: is there a law?
+    """
+    row = tl.program_id(0)
+    id_, x, real, bad = merge(values + row * width, ids + row * width, width, TOP, FEW, WIDE)
+    _, place = rank(keys_of(x), x, real)
+    tl.store(states + row * stride + place, id_, mask=real)
+    peak = tl.max(tl.where(real, x, IMPOSSIBLE), 0)
+    best, high = tl.zeros([], tl.int64), tl.full([], IMPOSSIBLE, tl.float32)
+    if STOPS:
+        s = tl.arange(0, STOPS)
+        stop = tl.load(stop_ids + s, mask=s < n_stops, other=0)
+        early = is_early(positions, minimum, row, new)
+        own = logits_at(logits + row.to(tl.int64) * vocab, stop, s < n_stops, is_stop, early,
+                        temperature)  # fmt: skip
+        bad |= tl.max(is_odd(own), 0) > 0
+        own = tl.where(is_odd(own) != 0, IMPOSSIBLE, own)
+        high = tl.max(own, 0)
+        first = tl.min(tl.where((own == high) & (s < n_stops), s, STOPS - 1), 0)
+        best = tl.sum(tl.where(s == first, stop, 0), 0)
+    if SAMPLE:
+        ending = tl.load(is_stop + id_, mask=real, other=0) != 0
+        p = tl.where(real, exponent(x, peak), 0.0)
+        ended = tl.sum(tl.where(ending, p, 0.0), 0) / tl.sum(p, 0)
+        if SURE:
+            ended = tl.where(tl.max((ending & (place == 0)).to(tl.int32), 0) > 0, 1.0, ended)
+    else:
+        ended = (high > peak).to(tl.float32)
+        peak = tl.maximum(high, peak)
+    tl.store(over + row, tl.minimum(ended, 1.0))
+    tl.store(ends + row, best)
+    tl.store(alive + row, ((bad == 0) & (peak > IMPOSSIBLE)).to(tl.uint8))
+
+
+@triton.jit
+@no_type_check
+def union_kernel(flat, states, size, vocab, SIZE: tl.constexpr, TILE: tl.constexpr):
+    """Distinct ids of a row's `size` candidates in ascending order, `vocab` after them."""
+    b, j = tl.program_id(0), tl.arange(0, SIZE)
+    flat, states = flat + b * size, states + b * SIZE
+    tl.store(states + j, tl.zeros([SIZE], tl.int32) + vocab)
+    every = tl.load(flat + j, mask=j < size, other=vocab)
+    for first in range(0, SIZE, TILE):  # what was there before is none
+        i = first + tl.arange(0, TILE)
+        own = tl.load(flat + i, mask=i < size, other=vocab)
+        again = (every[None, :] == own[:, None]) & (j[None, :] < i[:, None])
+        own = tl.where(tl.max(again.to(tl.int32), 1) > 0, vocab, own)
+        tl.debug_barrier()
+        tl.store(flat + i, own, mask=i < size)
+    tl.debug_barrier()
+    every = tl.load(flat + j, mask=j < size, other=vocab)
+    for first in range(0, SIZE, TILE):
+        i = first + tl.arange(0, TILE)
+        own = tl.load(flat + i, mask=i < size, other=vocab)
+        place = tl.sum((every[None, :] < own[:, None]).to(tl.int32), 1)
+        tl.store(states + place, own, mask=own < vocab)
+
+
+@triton.jit
+@no_type_check
+def pairs(
+    keys, seen, row, column, after, before, there, n_ids, length,
+    DENSE: tl.constexpr, STEPS: tl.constexpr,
+):  # fmt: skip
+    """Logarithms of transitions to `after` from `before`, impossible where there is no state."""
+    if DENSE:
+        return tl.load(seen + after * n_ids + before, mask=there, other=IMPOSSIBLE)
+    other = tl.load(row + before, mask=there, other=0.0)
+    other += tl.load(column + after, mask=there, other=IMPOSSIBLE)
+    wanted = before.to(tl.int64) * n_ids + after
+    low = wanted * 0
+    high = low + length
+    for _ in range(STEPS):  # the first key that is not below the wanted one
+        middle = (low + high) // 2
+        below = tl.load(keys + middle, mask=there & (middle < high), other=0) < wanted
+        below &= middle < high
+        low, high = tl.where(below, middle + 1, low), tl.where(below, high, middle)
+    found = there & (low < length)
+    hit = found & (tl.load(keys + low, mask=found, other=-1) == wanted)
+    return tl.where(hit, tl.load(seen + low, mask=hit, other=0.0), other)
+
+
+@triton.jit
+@no_type_check
+def states_at(states, t, j, width, vocab, SIZE: tl.constexpr, SHARED: tl.constexpr):
+    """Ids of states j of position t, and which there are."""
+    at = j if SHARED else t * SIZE + j
+    id_ = tl.load(states + at, mask=j < width, other=vocab)
+    return tl.where(id_ < vocab, id_, 0), id_ < vocab
+
+
+@triton.jit
+@no_type_check
+def scores_of(logits, t, id_, there, is_stop, vocab, temperature):
+    """Scores of states of position t: no path goes through a stop id or what is no number."""
+    x = tl.load(logits + t * vocab + id_, mask=there, other=IMPOSSIBLE) / temperature
+    barred = (tl.load(is_stop + id_, mask=there, other=0) != 0) | (is_odd(x) != 0)
+    return tl.where(barred, IMPOSSIBLE, x)
+
+
+@triton.jit
+@no_type_check
+def log_sum(x, AXIS: tl.constexpr):
+    """Logarithm of the sum of exponents, impossible where all are."""
+    peak = tl.max(x, AXIS)
+    finite = tl.where(peak == IMPOSSIBLE, 0.0, peak)
+    total = tl.sum(tl.exp(x - tl.expand_dims(finite, AXIS)), AXIS)
+    return tl.where(
+        peak == IMPOSSIBLE, IMPOSSIBLE, finite + tl.log(tl.where(total > 0, total, 1.0))
+    )
+
+
+@triton.jit
+@no_type_check
+def picked(logs, uniform, SIZE: tl.constexpr, SAMPLE: tl.constexpr):
+    """A state of each row of logs [rows, SIZE]: the likeliest, or one drawn by a uniform."""
+    j = tl.arange(0, SIZE)[None, :]
+    peak = tl.max(logs, 1)[:, None]
+    if SAMPLE:
+        mass = tl.where(peak == IMPOSSIBLE, 0.0, tl.exp(logs - peak)).to(tl.float64)
+        sums = tl.cumsum(mass, 1)
+        level = uniform * tl.max(sums, 1)[:, None]
+        last = tl.max(tl.where(mass > 0, j, 0), 1)
+        return tl.minimum(tl.min(tl.where((sums > level) & (mass > 0), j, SIZE), 1), last)
+    return tl.min(tl.where(logs == peak, j, SIZE - 1), 1)
+
+
+@triton.jit
+@no_type_check
+def first_scores(
+    logits, states, is_stop, keys, seen, row, column, last, width, vocab, n_ids, length,
+    temperature,
+    SIZE: tl.constexpr, SHARED: tl.constexpr, BOUNDARY: tl.constexpr, DENSE: tl.constexpr,
+    STEPS: tl.constexpr,
+):  # fmt: skip
+    """Scores at the first position, with the transition from the code before (BOUNDARY)."""
+    id_, there = states_at(states, 0, tl.arange(0, SIZE), width, vocab, SIZE, SHARED)
+    x = scores_of(logits, 0, id_, there, is_stop, vocab, temperature)
+    if BOUNDARY:
+        before = tl.zeros([SIZE], tl.int32) + tl.maximum(last, 0).to(tl.int32)
+        step = pairs(keys, seen, row, column, id_, before, there, n_ids, length, DENSE, STEPS)
+        x += tl.where(last >= 0, step, 0.0)
+    return x
+
+
+@triton.jit
+@no_type_check
+def code_before(tokens, count, prompted, b, capacity, vocab, PROMPTED: tl.constexpr):
+    """The code before a block: the prompt's last (-1: none), later the newest token."""
+    if PROMPTED:
+        return tl.load(prompted + b)
+    place = tl.maximum(tl.load(count + b) - 1, 0)
+    return tl.minimum(tl.load(tokens + b * capacity + place), vocab - 1)

@@ -1,0 +1,162 @@
+"""Kernel of repetition-aware sampling, from the candidates of `likeliest.candidates_kernel`."""
+
+from typing import no_type_check
+
+import triton
+import triton.language as tl
+
+from speculative_tts.decoding.gpu.kernels.likeliest import keys_of, merge, rank
+from speculative_tts.decoding.gpu.kernels.logits import exponent, is_early, logits_at
+
+
+@triton.jit
+@no_type_check
+def _repeats(ids, history, position, often, WINDOW: tl.constexpr, PLACES: tl.constexpr):
+    """True for each id that occurs too often in the window before a position."""
+    back = tl.arange(0, PLACES)
+    place = position - WINDOW + back
+    there = (back < WINDOW) & (place >= 0)
+    recent = tl.load(history + place, mask=there, other=-1)
+    same = (ids[:, None] == recent[None, :]) & there[None, :]
+    return tl.sum(same.to(tl.int32), 1).to(tl.float32) >= often
+
+
+@triton.jit
+@no_type_check
+def _whole(stats, parts, PARTS: tl.constexpr):
+    """Highest logit of a row and its sum of exponents, from those of its parts."""
+    part = tl.arange(0, PARTS)
+    peaks = tl.load(stats + 2 * part, mask=part < parts, other=float("-inf"))
+    sums = tl.load(stats + 2 * part + 1, mask=part < parts, other=0.0)
+    peak = tl.max(peaks, 0)
+    return peak, tl.sum(sums * exponent(peaks, peak), 0)
+
+
+@triton.jit
+@no_type_check
+def _others(source, best, vocab, barred, early, temperature, TILE: tl.constexpr):
+    """Highest logit but that of `best`, and the sum of exponents: a softmax of its own.
+
+    The sum of all less one of them may round to 0.
+    """
+    peaks = tl.full([TILE], float("-inf"), tl.float32)
+    sums = tl.zeros([TILE], tl.float32)
+    for first in range(0, vocab, TILE):
+        v = first + tl.arange(0, TILE)
+        x = logits_at(source, v, v < vocab, barred, early, temperature)
+        x = tl.where(v == best, float("-inf"), x)
+        higher = tl.maximum(x, peaks)
+        sums = sums * exponent(peaks, higher) + exponent(x, higher)
+        peaks = higher
+    second = tl.max(peaks, 0)
+    return second, tl.sum(sums * exponent(peaks, tl.zeros([TILE], tl.float32) + second), 0)
+
+
+@triton.jit
+@no_type_check
+def repetition_aware_kernel(
+    logits, positions, minimum, barred, history, values, ids, stats, out, vocab, new, parts,
+    capacity, temperature, top_p, often,
+    TOP: tl.constexpr, FEW: tl.constexpr, WIDE: tl.constexpr, PARTS: tl.constexpr,
+    WINDOW: tl.constexpr, PLACES: tl.constexpr, TILE: tl.constexpr, AGAIN: tl.constexpr,
+):  # fmt: skip
+    """The distribution of `sampling.repetition_aware` of a row; `out` has zeros so far.
+
+    All of the vocabulary is read again only where a token is drawn again. AGAIN: as it is now,
+    without the repeated token, and barred ids barred before anything else (they had -inf when the
+    candidates were found); else from all tokens, and until none is barred.
+    """
+    row = tl.program_id(0)
+    base = row.to(tl.int64) * vocab
+    width = parts * FEW
+    id_, x, real, bad = merge(values + row * width, ids + row * width, width, TOP, FEW, WIDE)
+    peak, total = _whole(stats + row * 2 * parts, parts, PARTS)
+    bad |= peak == float("-inf")
+    mass = tl.where(real & (bad == 0), exponent(x, peak) / total, 0.0)
+    ahead, place = rank(keys_of(mass), mass, real)
+    nucleus = tl.where(real & (ahead < top_p), mass, 0.0)
+    nucleus = nucleus / tl.sum(nucleus, 0)
+    position = tl.load(positions + row)
+    said = history + (row // new).to(tl.int64) * capacity
+    repeats = _repeats(id_, said, position, often, WINDOW, PLACES)
+    repeated = tl.where(repeats, nucleus, 0.0)
+    early = is_early(positions, minimum, row, new)
+    law = nucleus - repeated
+    if AGAIN:
+        if tl.max(repeated, 0) > 0:
+            law += _again(
+                logits + base, out + base, id_, real, place, mass, repeated, vocab, barred, early,
+                temperature, peak, total, TILE,
+            )  # fmt: skip
+    else:
+        law = _conditioned(
+            logits + base, out + base, id_, real, law, tl.sum(repeated, 0), vocab, barred, early,
+            temperature, peak, total, TILE,
+        )  # fmt: skip
+    tl.debug_barrier()
+    if bad:
+        for first in range(0, vocab, TILE):
+            v = first + tl.arange(0, TILE)
+            tl.store(out + base + v, tl.full([TILE], float("nan"), tl.float32), mask=v < vocab)
+        law = tl.full([FEW], float("nan"), tl.float32)
+    tl.store(out + base + id_, law, mask=real)
+
+
+@triton.jit
+@no_type_check
+def _again(
+    source, target, id_, real, place, mass, repeated, vocab, barred, early, temperature, peak,
+    total, TILE: tl.constexpr,
+):  # fmt: skip
+    """Write what a second draw without the repeated token gives to all; return the candidates'."""
+    first = real & (place == 0)
+    best = tl.sum(tl.where(first, id_, 0), 0)
+    lead = tl.sum(tl.where(first, repeated, 0.0), 0)
+    second, left = _others(source, best, vocab, barred, early, temperature, TILE)
+    alone = second == float("-inf")  # nothing else is possible
+    share = tl.where(real & (place > 0), repeated / (1.0 - mass), 0.0)
+    shares = tl.sum(share, 0)
+    for begin in range(0, vocab, TILE):
+        v = begin + tl.arange(0, TILE)
+        x = logits_at(source, v, v < vocab, barred, early, temperature)
+        p = exponent(x, peak) / total
+        other = tl.where(v == best, 0.0, exponent(x, second) / left)
+        other = tl.where(alone, p, other)
+        tl.store(target + v, lead * other + p * shares, mask=v < vocab)
+    own = logits_at(source, id_, real, barred, early, temperature)
+    other = tl.where(first, 0.0, exponent(own, second) / left)
+    other = tl.where(alone, mass, other)
+    return lead * other + tl.maximum(mass * shares - mass * share, 0.0)
+
+
+@triton.jit
+@no_type_check
+def _conditioned(
+    source, target, id_, real, law, again, vocab, barred, early, temperature, peak, total,
+    TILE: tl.constexpr,
+):  # fmt: skip
+    """Write `again` times the softmax to all ids that may stand here; return the candidates'.
+
+    Normalised to what may stand here: NaN where nothing may.
+    """
+    bar = tl.load(barred + id_, mask=real & early, other=0) != 0
+    law = tl.where(bar, 0.0, law)
+    possible = tl.sum(law, 0)
+    if again > 0:
+        sums = tl.zeros([TILE], tl.float32)
+        for first in range(0, vocab, TILE):
+            v = first + tl.arange(0, TILE)
+            x = logits_at(source, v, v < vocab, barred, early, temperature)
+            sums += exponent(x, peak)
+        possible += again * (tl.sum(sums, 0) / total)
+        for first in range(0, vocab, TILE):
+            v = first + tl.arange(0, TILE)
+            x = logits_at(source, v, v < vocab, barred, early, temperature)
+            tl.store(target + v, again * (exponent(x, peak) / total) / possible, mask=v < vocab)
+        own = logits_at(source, id_, real, barred, early, temperature)
+        law += again * (exponent(own, peak) / total)
+    elif possible == 0:
+        for first in range(0, vocab, TILE):
+            v = first + tl.arange(0, TILE)
+            tl.store(target + v, tl.full([TILE], float("nan"), tl.float32), mask=v < vocab)
+    return law / possible

@@ -1,0 +1,136 @@
+"""Path search over the candidates of heads by kernels; `blocks.choosers` is the reference."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from speculative_tts.decoding.blocks.transitions import DenseTransitions
+from speculative_tts.decoding.blocks.viterbi import PathSearch
+from speculative_tts.decoding.gpu.draws import cut
+from speculative_tts.decoding.gpu.launch import launch, runs
+from speculative_tts.decoding.gpu.laws import EARLY, EVERYWHERE, MOST, Candidates
+from speculative_tts.decoding.gpu.rounds import RowTensors
+from speculative_tts.decoding.sampling.randomness import ACCEPT, DRAFT, NEXT
+from speculative_tts.decoding.sampling.sampler import StopRule
+from speculative_tts.models.gpu.triton_runtime import power_of_2
+
+WIDEST = 512  # states of a position
+TILE = 16  # states whose ways from all others a program looks at together
+FORMATS = (torch.float32, torch.int64)  # of transitions
+
+
+class Rows(RowTensors, Protocol):
+    """What a path search reads of a `BatchState`."""
+
+    stop: StopRule
+
+
+@dataclass(frozen=True)
+class PathKernels:
+    """A `choosers.ViterbiHeads` by kernels."""
+
+    search: PathSearch
+    stop_ids: Tensor  # int64
+    temperature: float
+    sample: bool
+    end_when_likeliest: bool
+
+    def takes(self, logits: Tensor) -> bool:
+        """Return whether there are kernels for logits [batch, n, vocab] of heads."""
+        if not runs(logits) or logits.dtype is not torch.float32:
+            return False
+        formats = {one.dtype for one in self.search.transitions.arrays.values()}
+        top = self.search.top_k
+        return top <= MOST and logits.shape[1] * top <= WIDEST and formats <= set(FORMATS)
+
+    def block(
+        self, logits: Tensor, positions: Tensor, rows: Rows, before: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return a block's tokens [batch, n], and which rows have no possible path."""
+        block, dead, _ = self._path(logits, positions, rows, before, drafts=False)
+        return block, dead
+
+    def draft(self, logits: Tensor, positions: Tensor, rows: Rows) -> Tensor:
+        """Write a block to the rows and return the distribution of each of its tokens."""
+        if not self.sample:
+            return self._path(logits, positions, rows, None, drafts=True)[2]
+        lattice = Lattice(self, logits, positions, rows)
+        batch, number, _ = logits.shape
+        messages = torch.empty(batch, number, lattice.size, device=logits.device)
+        sums, parts = cut(batch, lattice.laws)
+        launch(
+            "paths.walk_kernel", (batch,),
+            *lattice.given, rows.tokens, rows.count, rows.uniforms, messages, lattice.laws, sums,
+            *lattice.sizes, rows.tokens.stride(0), self.temperature,
+            DRAFT=DRAFT, **lattice.constants, **parts,
+        )  # fmt: skip
+        return lattice.laws
+
+    def _path(
+        self, logits: Tensor, positions: Tensor, rows: Rows, before: Tensor | None, *, drafts: bool
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return a block, dead rows and distributions, which are zeros unless it is a draft."""
+        lattice = Lattice(self, logits, positions, rows)
+        batch, number, _ = logits.shape
+        reached = torch.empty(batch, 2, lattice.size, device=logits.device)
+        back = torch.empty(batch, number, lattice.size, dtype=torch.int32, device=logits.device)
+        block, dead = rows.count.new_empty(batch, number), rows.done.new_empty(batch)
+        launch(
+            "paths.path_kernel", (batch,),
+            *lattice.given, rows.tokens, rows.count, rows.uniforms,
+            rows.count if before is None else before, reached, back, block, dead, lattice.laws,
+            *lattice.sizes, rows.tokens.stride(0), self.temperature,
+            SAMPLE=self.sample, PROMPTED=before is not None, DRAFTS=drafts, ACCEPT=ACCEPT,
+            NEXT=NEXT, **lattice.constants, num_warps=8,
+        )  # fmt: skip
+        return block, dead, lattice.laws
+
+
+class Lattice:
+    """Candidates of all heads, what each says of the end, and arguments of kernels about them."""
+
+    def __init__(self, by: PathKernels, logits: Tensor, positions: Tensor, rows: Rows) -> None:
+        logits, search = logits.contiguous(), by.search
+        (batch, number, vocab), stop = logits.shape, rows.stop
+        given = logits, positions.contiguous(), stop.minimum, stop.is_stop
+        top = min(search.top_k, vocab)
+        found = Candidates(given, top, by.temperature, EARLY if by.sample else EVERYWHERE)
+        self.laws = found.out
+        width = number * top if search.union else top
+        self.size = power_of_2(width, TILE)
+        stride = top if search.union else self.size
+        states = found.ids.new_empty(batch, number, stride)
+        over = logits.new_empty(batch, number)
+        ends = torch.empty_like(over, dtype=torch.int64)
+        alive = torch.empty_like(over, dtype=torch.bool)
+        stops = len(by.stop_ids)
+        launch(
+            "lattice.heads_kernel", (batch * number,),
+            *given, found.values, found.ids, by.stop_ids, states, over, ends, alive,
+            vocab, number, found.width, stops, stride, by.temperature,
+            STOPS=power_of_2(stops) if stops else 0, SAMPLE=by.sample,
+            SURE=by.end_when_likeliest, **found.sizes,
+        )  # fmt: skip
+        if search.union:
+            flat, states = states, found.ids.new_empty(batch, self.size)
+            launch(
+                "lattice.union_kernel", (batch,), flat, states, width, vocab,
+                SIZE=self.size, TILE=TILE, num_warps=8,
+            )  # fmt: skip
+        table = search.transitions
+        dense, arrays = isinstance(table, DenseTransitions), table.arrays
+        pairs = (arrays["table"],) * 4 if dense else tuple(arrays.values())
+        length = 0 if dense else len(arrays["keys"])
+        self.given = (logits, states, stop.is_stop, over, ends, alive, *pairs)
+        self.sizes = (number, width, vocab, table.ids, length)
+        self.constants: dict[str, Any] = {
+            "SIZE": self.size,
+            "TILE": TILE,
+            "SHARED": search.union,
+            "BOUNDARY": search.boundary,
+            "STOPS": stops > 0,
+            "DENSE": dense,
+            "STEPS": length.bit_length(),
+        }

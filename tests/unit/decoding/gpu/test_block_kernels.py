@@ -1,0 +1,121 @@
+"""Kernels of drafted and committed blocks beside torch's, interpreted where there is no GPU."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from planted import plant
+from static_loops import moved
+from torch import Tensor
+from triton_tests import DEVICE, needs_triton
+
+from speculative_tts.decoding.batch import BatchState, Size
+from speculative_tts.decoding.drafters.drafter import room, up_to_stop
+from speculative_tts.decoding.drafters.lookup import LookupDrafter, LookupDrafting
+from speculative_tts.decoding.gpu import blocks
+from speculative_tts.decoding.gpu.launch import everywhere
+from speculative_tts.decoding.sampling.randomness import DRAFT, draw
+from speculative_tts.decoding.sampling.sampler import Sampler
+
+pytestmark = needs_triton
+VOCAB, BATCH, NUMBER, CAPACITY, HEARD = 12, 6, 4, 20, 9
+Both = Callable[[int], tuple[list[Tensor], list[Tensor]]]  # by kernels, by torch
+CPU = torch.device("cpu")
+STOPS = (VOCAB - 2, VOCAB - 1)
+
+
+def rows_of(seed: int) -> BatchState:
+    """Ragged rows: one done, one near its limit, one that draws a stop id next."""
+    random = torch.Generator().manual_seed(seed)
+    rows = BatchState(Size(BATCH, CAPACITY, CAPACITY), STOPS, VOCAB, CPU)
+    rows.count.copy_(torch.tensor([1, 5, 9, 2, 7, 12]))
+    rows.limit.copy_(torch.tensor([20, 20, 11, 20, 20, 20]))
+    rows.done[3] = True
+    rows.uniforms.copy_(torch.rand(rows.uniforms.shape, generator=random))
+    rows.tokens.copy_(torch.randint(VOCAB - 2, rows.tokens.shape, generator=random))
+    rows.tokens[4, 8] = STOPS[0]
+    return rows
+
+
+def alike(found: list[Tensor], wanted: list[Tensor]) -> bool:
+    return all(torch.equal(one.cpu(), other) for one, other in zip(found, wanted, strict=True))
+
+
+def state_of(rows: BatchState) -> list[Tensor]:
+    """Counts, ends and the tokens that count."""
+    inside = torch.arange(CAPACITY) < rows.count[:, None].cpu()
+    return [rows.count.cpu(), rows.done.cpu(), torch.where(inside, rows.tokens.cpu(), 0)]
+
+
+def committed(seed: int) -> tuple[list[Tensor], list[Tensor]]:
+    """A block by the kernel and by torch: one with a stop id, one beyond its limit, one dead."""
+    block = torch.randint(VOCAB - 2, (BATCH, NUMBER), generator=torch.Generator().manual_seed(seed))
+    block[1, 2] = block[0, 0] = STOPS[1]
+    block[5, 1] = VOCAB  # no distribution
+    dead = torch.tensor([False, True, False, True, False, False])
+    rows, twin = rows_of(seed), moved(rows_of(seed), DEVICE)
+    made, lost = torch.zeros(2, BATCH, dtype=torch.int64, device=DEVICE)
+    blocks.commit(twin, block.to(DEVICE), dead.to(DEVICE), made, lost)
+    going = ~rows.done
+    rows.commit(block)
+    counts = [made, lost]
+    return [*state_of(twin), *counts], [*state_of(rows), going.long(), (dead & going).long()]
+
+
+def drafts(seed: int) -> tuple[list[Tensor], list[Tensor]]:
+    """Draws from laws of their own and how many count, by kernels and by torch."""
+    laws = torch.rand(BATCH, NUMBER, VOCAB, generator=torch.Generator().manual_seed(seed)) ** 4
+    laws = laws / laws.sum(-1, keepdim=True)
+    rows, twin = rows_of(seed), moved(rows_of(seed), DEVICE)
+    tokens = blocks.write_draws(twin, laws.to(DEVICE), 0, DRAFT)
+    positions = rows.positions(NUMBER)
+    wanted = draw(laws, rows.uniform(positions, DRAFT))
+    rows.tokens.scatter_(1, positions, wanted)
+    counts = up_to_stop(rows, room(rows, NUMBER), NUMBER)
+    return [tokens, twin.tokens, blocks.drafted(twin, NUMBER)], [wanted, rows.tokens, counts]
+
+
+def lookups(seed: int) -> tuple[list[Tensor], list[Tensor]]:
+    """Prompts and speech of few ids, so that much was said before; one row has heard nothing."""
+    random = torch.Generator().manual_seed(seed)
+    size = Size(BATCH, HEARD, CAPACITY)
+    drafting = LookupDrafting(LookupDrafter(VOCAB, CPU), size)
+    drafting._heard[1:, 2:] = torch.randint(4, (BATCH - 1, HEARD - 2), generator=random)
+    rows = rows_of(seed)
+    rows.tokens.copy_(torch.randint(4, rows.tokens.shape, generator=random))
+    rows.tokens[4, 4] = STOPS[0]
+    other, twin = moved(drafting, DEVICE), moved(rows, DEVICE)
+    with everywhere():
+        counts, laws = other.propose(twin, Sampler(), NUMBER)
+    wanted, exact = drafting.propose(rows, Sampler(), NUMBER)
+    some, any_ = exact.shape[1], (wanted > 0)[:, None, None]  # as many as some row needs
+    return [counts, laws[:, :some].cpu() * any_], [wanted, exact * any_]
+
+
+@pytest.mark.parametrize("both", [committed, drafts, lookups])
+@pytest.mark.parametrize("seed", range(3))
+def test_blocks_are_torchs(both: Both, seed: int) -> None:
+    assert alike(*both(seed))
+
+
+FAULTS = [
+    (committed, "tl.minimum(now + tl.minimum(first, number), most)", "now + first"),
+    (committed, "tl.where(over, now, grown)", "grown"),
+    (committed, "i + 1, number + 1), 0)\n    most", "i, number + 1), 0)\n    most"),
+    (drafts, "at * DRAWS + PURPOSE", "(at + 1) * DRAWS + PURPOSE"),
+    (drafts, "tl.load(limit + b) - now - 1", "tl.load(limit + b) - now"),
+    (drafts, "i + 1, number + 1), 0)\n    room", "i + 2, number + 1), 0)\n    room"),
+    (lookups, "alike = place < newest", "alike = place <= newest"),
+    (lookups, "run * length + place", "run * length - place"),
+    (lookups, "place - before", "place - before + 1"),
+    (lookups, "i % period", "i"),
+]
+
+
+@pytest.mark.parametrize(("both", "right", "wrong"), FAULTS, ids=[f[2] for f in FAULTS])
+def test_a_planted_fault_is_found(
+    both: Both, right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch, "blocks", right, wrong, tmp_path)
+    assert not all(alike(*both(seed)) for seed in range(3))

@@ -1,0 +1,106 @@
+"""Rounds of kernels leave torch nothing but looking up embeddings and moving results.
+
+Counted on tensors without numbers, where launches do nothing: each operation of torch that makes a
+tensor, or changes one, would be a kernel of its own in the captured round.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from decoders import requests
+from static_loops import DRAFTERS, LOOKAHEAD, SAMPLERS, moved, other_loops, rounds, speculation
+from torch.utils._python_dispatch import TorchDispatchMode
+from triton_tests import needs_triton
+
+from speculative_tts.decoding.loops.graphs import Loop
+from speculative_tts.models.gpu.triton_runtime import anywhere
+from speculative_tts.native import library
+from speculative_tts.schema.decode import Kernels
+
+pytestmark = needs_triton
+META = torch.device("meta")
+SHIPPED = ("exact", "tolerance", "groups", "block", "block of groups")
+MOVES = {"embedding", "cat", "copy_", "contiguous"}
+ALLOCATIONS = {"empty", "new_empty", "empty_like", "empty_strided"}
+
+
+class Operations(TorchDispatchMode):
+    """Counts operations that are kernels: no views, no memory that is only asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: Counter[str] = Counter()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        result, name = func(*args, **(kwargs or {})), func.overloadpacket.__name__
+        if name not in ALLOCATIONS and (name.endswith("_") or is_new(result, args)):
+            self.seen[name] += 1
+        return result
+
+
+def is_new(result: Any, args: tuple[Any, ...]) -> bool:
+    """True if a result has memory that no argument has."""
+    given = {place for arg in args for place in memory(arg)}
+    return not memory(result) <= given
+
+
+def memory(x: Any) -> set[int]:
+    if isinstance(x, torch.Tensor):
+        return {x.untyped_storage()._cdata}
+    return {place for part in x for place in memory(part)} if isinstance(x, list | tuple) else set()
+
+
+@pytest.fixture(autouse=True)
+def torchs_weights() -> Iterator[None]:
+    library.select(Kernels.torch)
+    yield
+    library.select(Kernels.auto)
+
+
+@torch.inference_mode()
+def operations(loop: Loop) -> Counter[str]:
+    """Count operations of a step, the second: what is made once is there."""
+    loop.step()
+    with Operations() as mode:
+        loop.step()
+    return mode.seen
+
+
+@pytest.mark.parametrize(
+    ("rule", "sampler", "drafter"),
+    [
+        *((rule, "ras", "lm") for rule in SHIPPED),
+        *(("exact", sampler, "lm") for sampler in SAMPLERS if sampler != "ras"),
+        *(("exact", "ras, older", drafter) for drafter in DRAFTERS if drafter != "lm"),
+    ],
+)
+def test_a_round_is_fused(rule: str, sampler: str, drafter: str) -> None:
+    with anywhere():
+        loop = rounds(moved(speculation(rule, sampler, drafter), META), moved(requests(3), META))
+        seen = operations(loop)
+    assert seen.keys() <= MOVES
+    assert seen["embedding"] <= LOOKAHEAD + 1  # one a pass, of target and drafter
+    assert seen.total() - seen["embedding"] <= 5
+
+
+@pytest.mark.parametrize("name", [*SAMPLERS, *(name for name in DRAFTERS[4:])])
+def test_a_step_is_fused(name: str) -> None:
+    with anywhere():
+        loop = moved(other_loops()[name], META)
+        loop.load(moved(requests(3), META))
+        seen = operations(loop)
+    assert seen.keys() <= MOVES
+    assert seen.total() <= 3
+
+
+def test_the_count_sees_torchs_kernels() -> None:
+    """Fifty and more a round without ours."""
+    loop = rounds(moved(speculation("exact", "ras", "lm"), META), moved(requests(3), META))
+    seen = operations(loop)
+    assert seen.total() > 50 * (LOOKAHEAD + 1)
+    assert not seen.keys() <= MOVES
