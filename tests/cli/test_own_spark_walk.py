@@ -34,13 +34,14 @@ TRAININGS = (
     (train_heads, "kind=recurrent n=3 sequences=6 out=runs/recurrent"),
     (train_heads, "kind=linear n=3 sequences=6 out=runs/heads"),
 )
+HEADS = "draft=itself heads.path=runs/heads heads.n=3 viterbi.mode=none"
 DECODED = (
     "method=target",
     "rule=exact draft=itself drafter=lookup",
     "rule=exact draft.path=runs/draft drafter=lm lookahead=1,2",
     "rule=group rule.groups.mean_size=3 draft.path=runs/draft drafter=lm lookahead=2",
     "rule=exact draft=itself drafter=recurrent drafter.path=runs/recurrent lookahead=2",
-    "rule=exact draft=itself drafter=heads heads.path=runs/heads heads.n=3 viterbi.mode=none",
+    f"rule=exact drafter=heads {HEADS} lookahead=2",
 )
 
 
