@@ -15,7 +15,7 @@ from csm_folders import save, talker
 from goodness import chi_square
 from reference import Law, at, marginal
 from torch import Tensor
-from transformers import CsmForConditionalGeneration
+from transformers import CsmForConditionalGeneration, TopPLogitsWarper
 
 from speculative_tts.decoding.batch import BatchState, Request
 from speculative_tts.decoding.drafters.codebooks import CodebooksDrafter, CodebooksDrafting
@@ -56,7 +56,11 @@ def draft(tmp_path_factory: pytest.TempPathFactory) -> CsmLM:
 
 @pytest.fixture(scope="module")
 def law(official: CsmForConditionalGeneration, target: CsmLM) -> Law:
-    """Every output's probability, of transformers' two models in float64.
+    return law_of(official, target)
+
+
+def law_of(official: CsmForConditionalGeneration, target: CsmLM, top_p: float = 1.0) -> Law:
+    """Return every output's probability, of transformers' two models in float64.
 
     A frame that ends the speech has code 0 in all codebooks but the last.
     """
@@ -65,7 +69,7 @@ def law(official: CsmForConditionalGeneration, target: CsmLM) -> Law:
     model, found = official.double(), {}
     with torch.no_grad():
         prompt = model.embed_text_tokens(torch.tensor([rows]))
-        first = framed(model, prompt, frames)
+        first = framed(model, prompt, frames, top_p)
         sums = model.backbone_model.embed_tokens(frames[:, None])
         for frame, chance, fed in zip(frames.tolist(), first.tolist(), sums, strict=True):
             said = tuple(code + CODES * book for book, code in enumerate(frame))
@@ -73,7 +77,7 @@ def law(official: CsmForConditionalGeneration, target: CsmLM) -> Law:
                 ended = (*said[:-1], BOOKS * CODES)
                 found[ended] = found.get(ended, 0.0) + chance
                 continue
-            second = framed(model, torch.cat([prompt, fed[None]], 1), frames)
+            second = framed(model, torch.cat([prompt, fed[None]], 1), frames, top_p)
             for more, after in zip(frames.tolist(), second.tolist(), strict=True):
                 ids = tuple(code + CODES * book for book, code in enumerate(more))
                 whole = (*said, *ids)[:LIMIT]
@@ -83,13 +87,18 @@ def law(official: CsmForConditionalGeneration, target: CsmLM) -> Law:
     return found
 
 
-def framed(model: CsmForConditionalGeneration, inputs: Tensor, frames: Tensor) -> Tensor:
+def framed(
+    model: CsmForConditionalGeneration, inputs: Tensor, frames: Tensor, top_p: float
+) -> Tensor:
     """Return the probability of each frame after these inputs of the backbone."""
     hidden = model.backbone_model(inputs_embeds=inputs).last_hidden_state[:, -1]
     within = torch.nn.functional.pad(frames[:, :-1], (1, 0))
     states = hidden.expand(len(frames), -1)
     depth = model.depth_decoder(input_ids=within, backbone_last_hidden_state=states).logits
     logits = torch.cat([model.lm_head(states)[:, None], depth], 1)
+    if top_p < 1:
+        flat = logits.reshape(-1, logits.shape[-1])
+        logits = TopPLogitsWarper(top_p)(frames, flat).view(logits.shape)
     return logits.log_softmax(-1).gather(-1, frames[..., None])[..., 0].sum(1).exp()
 
 
@@ -112,8 +121,11 @@ def requests(target: CsmLM) -> list[Request]:
     return [Request(f"utterance {row}", prompt, None, 0, LIMIT, 0) for row in range(N)]
 
 
-def drafted(target: CsmLM, drafter: Drafter, beta: float = 0.0) -> list[Outcome]:
-    sampler, stops = Sampler(1.0, slots=target.layout.slots), target.layout.stop_ids
+def drafted(
+    target: CsmLM, drafter: Drafter, beta: float = 0.0, top_p: float = 1.0
+) -> list[Outcome]:
+    sampler = Sampler(1.0, top_p=top_p, slots=target.layout.slots)
+    stops = target.layout.stop_ids
     made = Speculation(target, drafter, Tolerance(beta), sampler, stops, LOOKAHEAD)
     return made.decode(requests(target))
 
@@ -156,6 +168,18 @@ def test_verified_codes_follow_the_talker(name: str, target: CsmLM, draft: CsmLM
     assert max(sum(o.counts.drafted_per_position[2:]) for o in found) > 0
     assert mismatches(found, law) == []
     assert mismatches(drafted(target, made, beta=0.4), law)
+
+
+def test_a_talkers_nucleus_is_followed(
+    official: CsmForConditionalGeneration, target: CsmLM, law: Law
+) -> None:
+    """Codes outside a nucleus of 0.7 are never said; as a control the whole law is another.
+
+    Of two codes top-k leaves one or both: its chi-squares are those of one stream's samplers.
+    """
+    found = drafted(target, CodebooksDrafter(target, steps(target)), top_p=0.7)
+    assert mismatches(found, law_of(official, target, top_p=0.7)) == []
+    assert mismatches(found, law)
 
 
 def test_a_law_of_the_wrong_heads_is_found(
