@@ -25,10 +25,12 @@ from speculative_tts.decoding.loops.observer import synchronise
 from speculative_tts.decoding.loops.one_by_one import alone
 from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.files import write_atomic
+from speculative_tts.native import library
 from speculative_tts.provenance import provenance
 from speculative_tts.records import write_json
 from speculative_tts.reporting.origin import made_by
 from speculative_tts.schema.bench import BenchConfig
+from speculative_tts.schema.decode import Kernels
 
 BATCHES = (1, 8, 64)
 RATES = (0.6, 0.8, 0.865)  # acceptance rates; 0.865 emits 3.26 tokens a round of 3
@@ -158,9 +160,10 @@ def timed(
 
 @torch.inference_mode()
 def parity(size: ModelSize, seed: int, device: torch.device) -> dict[str, float]:
-    """Mean total variation of next-token distributions from the CPU's in float32, by format.
+    """Return the mean total variation of next-token distributions from the CPU's in float32.
 
-    float32 is that of torch: products are not rounded to TensorFloat-32.
+    By format, and in bfloat16 also by torch's kernels. float32 is that of torch: products are not
+    rounded to TensorFloat-32.
     """
     codes = torch.arange(0, 160, 10)[None]
 
@@ -174,10 +177,16 @@ def parity(size: ModelSize, seed: int, device: torch.device) -> dict[str, float]
         return found
 
     exact = distributions(CPU, torch.float32)
-    apart = {}
-    for name in ("float32", "bfloat16"):
-        found = distributions(device, getattr(torch, name))
-        apart[name] = float((found - exact).abs().sum(-1).mean()) / 2
+    chosen, apart = library.chosen(), {}
+    by_torch = {"bfloat16 by torch": (torch.bfloat16, Kernels.torch)}
+    own = {"float32": (torch.float32, chosen), "bfloat16": (torch.bfloat16, chosen)}
+    try:
+        for name, (dtype, kernels) in (own | by_torch).items():
+            library.select(kernels)
+            found = distributions(device, dtype)
+            apart[name] = float((found - exact).abs().sum(-1).mean()) / 2
+    finally:
+        library.select(chosen)
     return apart
 
 

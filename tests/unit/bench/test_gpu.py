@@ -15,7 +15,9 @@ from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.loops.graphs import Graphs
 from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.native import library
 from speculative_tts.schema.bench import BenchConfig
+from speculative_tts.schema.decode import Kernels
 
 CPU = torch.device("cpu")
 NEVER = float("inf")
@@ -105,6 +107,8 @@ def test_parity_of_a_machine_with_itself() -> None:
     found = gpu.parity(SMALL, 0, CPU)
     assert found["float32"] == 0
     assert 0 < found["bfloat16"] < 0.05
+    assert 0 < found["bfloat16 by torch"] < 0.05
+    assert library.chosen() is Kernels.auto
 
 
 def test_memory_is_read() -> None:
