@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that only a GPU can show, in under ten minutes: `make gpu`, or scripts/gpu_first.sh where there is no .venv.
+# Everything that only a GPU can show, in 14 minutes at most: `make gpu`, or scripts/gpu_first.sh where there is no .venv.
 # Each part has a limit and goes on after the one before failed; what it wrote until then is kept.
 #   OUT=runs/gpu   logs and runs       RESULTS=results/bench   tables
 #   CODES=folder   speech codes of the sentences' corpus: also trains a draft, two minutes more

@@ -20,6 +20,7 @@ from speculative_tts.bench.table import grid
 from speculative_tts.costs.timer import median_seconds
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
+from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, LoopSpec, cuda_graph
 from speculative_tts.decoding.loops.observer import synchronise
 from speculative_tts.decoding.loops.one_by_one import alone
@@ -48,9 +49,14 @@ class Case:
     batch: int
     rate: float | None = None  # of drafted tokens that pass; None: the target alone
     captured: bool = True
+    recurrent: bool = False  # it drafts, not a second model
 
 
-CASES = tuple(Case(batch, rate) for batch in BATCHES for rate in (None, *RATES))
+CASES = (
+    *(Case(1, rate) for rate in (None, *RATES)),
+    Case(1, RATES[-1], recurrent=True),
+    *(Case(batch, rate) for batch in BATCHES[1:] for rate in (None, *RATES)),
+)
 EAGER_CASES = (Case(1, captured=False), Case(1, RATES[1], captured=False))
 
 
@@ -99,8 +105,10 @@ def rows(
     """Measure one size in bfloat16, case by case, until the deadline (of `time.monotonic`)."""
     if time.monotonic() >= deadline:
         return
-    target = size.make(torch.bfloat16, device, config.seed)
-    drafter = LMDrafter(size.draft_of(target))
+    dtype = torch.bfloat16
+    target = size.make(dtype, device, config.seed)
+    second = LMDrafter(size.draft_of(target))
+    recurrent = RecurrentDrafter(target, size.recurrent_of(target, dtype, config.seed))
     for case in cases:
         if time.monotonic() >= deadline:
             return
@@ -110,6 +118,7 @@ def rows(
         tokens = config.tokens if case.captured else min(config.tokens, EAGER_TOKENS)
         spec: LoopSpec[Any] = alone(target, (), size.sampler)
         if case.rate is not None:
+            drafter = recurrent if case.recurrent else second
             parts = (target, drafter, Tolerance(0.0), size.sampler, (), config.drafted)
             spec = TossedSpeculation(*parts, rate=case.rate).looping()
         requests = [
@@ -121,6 +130,7 @@ def rows(
             "batch": case.batch,
             "rate": case.rate,
             "captured": case.captured,
+            "recurrent": case.recurrent,
             "bytes_per_step": target.step_bytes,
             **timed(graphs, spec, requests, device),
         }
@@ -219,12 +229,13 @@ def cells(title: str, row: dict[str, Any], bytes_per_second: float) -> list[obje
     drafts, seconds = row["rate"] is not None, row["prefill_seconds"] + row["step_seconds"]
     stepped = row["tokens"] - row["batch"]  # the prefill gives each its first
     speed = stepped / row["step_seconds"]
+    drafter = "recurrent layer" if row["recurrent"] else "speculative"
     share = speed / row["batch"] * row["bytes_per_step"] / bytes_per_second
     return [
         title,
         "on" if row["captured"] else "off",
         row["batch"],
-        f"speculative, {row['rate']:g} pass (synthetic)" if drafts else "alone",
+        f"{drafter}, {row['rate']:g} pass (synthetic)" if drafts else "alone",
         f"{row['tokens'] / seconds:,.0f}",
         f"{speed:,.0f}",
         f"{stepped / row['rounds']:.2f}" if drafts else "",

@@ -39,13 +39,14 @@ def test_without_a_gpu_one_line(
 
 def test_every_case_is_measured() -> None:
     """Prefill and steps apart, counts as they are; the table has each row."""
-    cases = (gpu.Case(1), gpu.Case(3, 0.8), gpu.Case(1, captured=False))
+    cases = (gpu.Case(1), gpu.Case(3, 0.8), gpu.Case(1, 0.8, recurrent=True))
+    cases += (gpu.Case(1, captured=False),)
     rows = list(gpu.rows(SMALL, config(), CPU, cases, NEVER))
     assert [(row["batch"], row["rate"], row["captured"]) for row in rows] == [
-        (1, None, True), (3, 0.8, True), (1, None, False),
+        (1, None, True), (3, 0.8, True), (1, 0.8, True), (1, None, False),
     ]  # fmt: skip
-    assert [row["tokens"] for row in rows] == [12, 36, 12]
-    assert [row["rounds"] > 0 for row in rows] == [False, True, False]
+    assert [row["tokens"] for row in rows] == [12, 36, 12, 12]
+    assert [row["rounds"] > 0 for row in rows] == [False, True, True, False]
     assert all(row["prefill_seconds"] > 0 and row["step_seconds"] > 0 for row in rows)
     result = {
         "sizes": {"small": {"title": SMALL.title, "rows": rows}},
@@ -53,7 +54,8 @@ def test_every_case_is_measured() -> None:
         "lookahead": 3,
         "provenance": {},
     }
-    assert gpu.table(result).count("| CosyVoice 2 |") == 3
+    assert gpu.table(result).count("| CosyVoice 2 |") == 4
+    assert gpu.table(result).count("| recurrent layer, 0.8 pass (synthetic) |") == 1
 
 
 def test_nothing_is_begun_after_the_deadline() -> None:
