@@ -95,7 +95,8 @@ def _golden(config: CheckConfig) -> int:
         if value is None:
             raise FormatError(
                 f"{key} is not set; give {key}=<value> to compare with golden files, or say "
-                "sst-check judges or sst-check paper (see sst-check --help)"
+                "sst-check folder=<checkpoint>, sst-check judges or sst-check paper (see "
+                "sst-check --help)"
             )
     check, folder = load_check(str(config.target.name)), Path(str(config.golden))
     if not folder.is_dir():

@@ -619,9 +619,10 @@ def test_a_package_that_lacks_something_is_one_line(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_check_of_nothing_names_its_words(capsys: pytest.CaptureFixture[str]) -> None:
-    """`sst-check` alone asked for target.name, and said nothing of judges and paper."""
+    """`sst-check` alone asked for target.name, and said nothing of folder, judges and paper."""
     assert check.main([]) == app.BAD_INPUT
-    assert "sst-check judges or sst-check paper" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "sst-check folder=<checkpoint>, sst-check judges or sst-check paper" in said
 
 
 def test_a_listening_test_has_the_key_out_too() -> None:
