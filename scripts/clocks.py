@@ -22,6 +22,7 @@ from speculative_tts.reporting.tables import Block, Cell, Heading, Line, Printed
 SHARES = ("draft_share", "verify_share", "accept_share")  # of a round's seconds
 PARTS = "low|high|sd|p|n|processes"
 TIMES = "Times, speedups and shares of a round (of the first process) are of runs of their own"
+UNTIMED = "Times and speedups were not measured in several processes, and none is shown."
 OF_TIMES = " Those of times and speedups"  # begins what a caption says of processes
 SPREADS = ("Brackets:", "Bands and bars:", "Figures are mean")
 COUNTED = re.compile(r"(?P<n>\d+( to \d+)? utterances)\b.*; (?P<seeds>seeds? [\d, ]+)\.$")
@@ -176,13 +177,13 @@ def printed(old: Printed, fresh: Printed, asked: Iterable[str]) -> dict[str, Any
 def captioned(old: Sequence[str], fresh: Sequence[str]) -> list[str]:
     """Return a caption whose counts and intervals are of the words, and a line on the clocks."""
     names = "|".join(re.escape(one.heading) for key, one in quantities().items() if clocked(key))
-    lines = [line.partition(OF_TIMES)[0] for line in old if not line.startswith(TIMES)]
+    lines = [line.partition(OF_TIMES)[0] for line in old if not line.startswith((TIMES, UNTIMED))]
     lines = [re.sub(rf", ({names}) on \d+( to \d+)?", "", line) for line in lines]
-    spread = next((line.partition(f"{OF_TIMES} are")[2] for line in fresh if OF_TIMES in line), ".")
+    spread = next((line.partition(f"{OF_TIMES} are")[2] for line in fresh if OF_TIMES in line), "")
     counts = [
         f" ({count['n']}; {count['seeds']})" for line in fresh if (count := COUNTED.match(line))
     ]
-    said = f"{TIMES}{''.join(counts)}. Their intervals are{spread}"
+    said = f"{TIMES}{''.join(counts)}. Their intervals are{spread}" if spread else UNTIMED
     place = max(n for n, line in enumerate(lines) if line.startswith(SPREADS)) + 1
     return [*lines[:place], said, *lines[place:]]
 

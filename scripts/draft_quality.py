@@ -21,6 +21,7 @@ from speculative_tts.evaluation.statistics import DRAWS, Measure
 from speculative_tts.evaluation.summary import read_scores
 from speculative_tts.files import write_atomic
 from speculative_tts.reporting import tables
+from speculative_tts.reporting.captions import synthetic
 from speculative_tts.reporting.experiments import method
 from speculative_tts.reporting.figures import draw
 from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series, figure_csv
@@ -142,6 +143,7 @@ def table(found: Mapping[str, Mapping[str, Run]], fitted: Slope) -> tables.Table
         tables.Heading("SSD minus PCG, points", "", "advantage"),
     ]
     lines = [tables.Line(draft, draft, _cells(three)) for draft, three in found.items()]
+    runs = [run for three in found.values() for run in three.values()]
     note = (
         f"Slope of the advantage over the draft's word errors: {fitted.value:+.3f} "
         f"[{fitted.low:+.3f}, {fitted.high:+.3f}] points a point: {fitted.verdict}."
@@ -153,7 +155,8 @@ def table(found: Mapping[str, Mapping[str, Run]], fitted: Slope) -> tables.Table
             "Brackets: 95 % intervals of the bootstrap over utterances, paired for differences.",
         ),
         notes=(note,),
-        origin=origin([run for three in found.values() for run in three.values()]),
+        origin=origin(runs),
+        speech=synthetic(runs),
         blocks=(tables.Block("Drafts of one target", headings, lines, of="draft"),),
     )
 

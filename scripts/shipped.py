@@ -37,6 +37,7 @@ class Page:
 
     title: str = ""
     warning: str = ""
+    speech: str = ""
     caption: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
@@ -48,6 +49,7 @@ def read_page(path: Path) -> Page:
     """Take a written table or figure apart."""
     page, listed, title = Page(), "notes", ""
     parts = [part.splitlines() for part in path.read_text(encoding="utf-8").split("\n\n") if part]
+    page.speech = _speech(parts)
     for lines in parts:
         first = lines[0]
         if first.startswith("# "):
@@ -65,6 +67,12 @@ def read_page(path: Path) -> Page:
             page.caption += map(unescaped, lines)
     page.warning = page.warning or title
     return page
+
+
+def _speech(parts: list[list[str]]) -> str:
+    """Take out the line between title and body, and return it; empty where there is none."""
+    plain = len(parts) > 1 and not parts[1][0].startswith(("**", "!["))
+    return unescaped(parts.pop(1)[0]) if plain else ""
 
 
 def unescaped(text: str) -> str:
@@ -132,7 +140,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 
 def around(page: Page, name: str) -> dict[str, Any]:
     """Return what is printed around a written table or figure, as fields of `tables.Printed`."""
-    names = ("title", "caption", "notes", "origin", "missing", "warning")
+    names = ("title", "caption", "notes", "origin", "missing", "warning", "speech")
     return {"name": name} | {one: getattr(page, one) for one in names}
 
 

@@ -22,6 +22,7 @@ from speculative_tts.evaluation.statistics import Measure
 from speculative_tts.evaluation.summary import Bootstrap, interval, read_scores
 from speculative_tts.files import write_atomic
 from speculative_tts.reporting import tables
+from speculative_tts.reporting.captions import synthetic
 from speculative_tts.reporting.experiments import method
 from speculative_tts.reporting.origin import origin
 from speculative_tts.reporting.results import difference
@@ -147,13 +148,13 @@ def main(out: Path, *folders: Path) -> None:
         sys.exit(f"{there}: no kind has {LEAST} training seeds with all their systems scored")
     rows = scores(found)
     heard = len(next(iter(next(iter(rows.values())).values()))[EXACT])
+    runs = [run for of in found.values() for one in of.values() for run in one.values()]
     table = tables.Table(
         name=NAME,
         title="What is the training seed's",
         caption=(f"The {heard} utterances that all runs have. {CAPTION}",),
-        origin=origin(
-            [run for of in found.values() for one in of.values() for run in one.values()]
-        ),
+        origin=origin(runs),
+        speech=synthetic(runs),
         blocks=[block(kind, of) for kind, of in rows.items()],
     )
     write_atomic(out / f"{NAME}.md", tables.markdown(table))

@@ -60,12 +60,18 @@ def _run_checkpoints(config: BenchConfig, out: Path) -> int:
     from speculative_tts.bench.table import GROUP_RULE, PATH_SEARCH, ratios, table
     from speculative_tts.decoding.builder import build_engine
     from speculative_tts.decoding.model_cache import process_cache
+    from speculative_tts.models.speech_lm import by_depth
     from speculative_tts.progress import progress
     from speculative_tts.provenance import plain, provenance
 
     fixed = dataclasses.replace(config, lookahead=1) if config.seeks_lookahead else config
     models = process_cache(config.runtime.device.value)
     engine = build_engine(fixed, kept=models)
+    if by_depth(engine.target.layout):
+        raise ValueError(
+            f"{config.target.path} has a depth decoder, whose steps sst-bench does not time; give "
+            "another target, or look at a run's own seconds (sst-decode)"
+        )
     prompts = make_prompts(config, engine)
     engines = speculative(config, engine, models)
     systems, pays = ours(config, engine, models, prompts, engines)

@@ -4,6 +4,7 @@ A codec with several codebooks writes a frame of codes in a row, each position f
 of its own (Orpheus: seven ranges of 4,096). Ids after all codes end the speech.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
@@ -51,6 +52,23 @@ class Slots:
             raise ValueError(
                 f"the voice prompt has {codes} codes, which is no whole number of frames of "
                 f"{len(self.sizes)}; encode it with the target's codec"
+            )
+
+    def check_frames(self, codes: Sequence[int]) -> None:
+        """Raise ValueError for codes to learn from that are not whole frames, each in its range."""
+        ranges = self.ranges
+        for place, code in enumerate(codes):
+            within = ranges[place % len(ranges)]
+            if code not in within:
+                raise ValueError(
+                    f"an utterance's code {place} to learn from is {code}; position "
+                    f"{place % len(ranges)} of a frame holds {within[0]} to {within[-1]}: write "
+                    "the frames one after the other, as the target's own codec does"
+                )
+        if len(codes) % len(ranges):
+            raise ValueError(
+                f"an utterance to learn from has {len(codes)} codes, which is no whole number of "
+                f"frames of {len(ranges)}; make the codes with the target's own codec"
             )
 
 

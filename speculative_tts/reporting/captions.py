@@ -15,7 +15,11 @@ from speculative_tts.reporting.needs import Chosen
 from speculative_tts.reporting.origin import mixed, origin
 from speculative_tts.reporting.quantities import quantities, quantity, whole
 from speculative_tts.reporting.results import Result
+from speculative_tts.reporting.runs import Run
 from speculative_tts.runs.folder import SCORES
+
+SHIPPED_LISTS = ("tiny", "sentences")  # so begin the names of the lists that Flite spoke
+SYNTHETIC = "Recordings and speakers are synthetic: Flite voices."
 
 SEEDS_SPREAD = "Figures are mean ± standard deviation over seeds."
 ONE_PROCESS = (
@@ -54,7 +58,14 @@ def around(
         "origin": origin(chosen.runs),
         "missing": [*map(str, chosen.missing)],
         "warning": few(list(chosen.results.values())),
+        "speech": synthetic(chosen.runs),
     }
+
+
+def synthetic(runs: Iterable[Run]) -> str:
+    """Say that speech is synthetic where all runs are of lists that Flite spoke."""
+    lists = {str(run.config.get("data.name")) for run in runs}
+    return SYNTHETIC if lists and all(one.startswith(SHIPPED_LISTS) for one in lists) else ""
 
 
 def caption(columns: Sequence[Column], results: Sequence[Result], spread: str) -> list[str]:

@@ -128,7 +128,7 @@ class Claim:
     """A paper's statement, as bounds between which the 95 % interval of a figure of ours must lie.
 
     The figure is a quantity of the system `of`, with `minus` its paired difference to that system,
-    with `over` its ratio to that system's (whose own spread is not in the interval). It must lie
+    with `over` its ratio to that system's (with what both intervals allow). It must lie
     above and below these, in the unit that tables show. `paper` is the paper's figure, `why` what
     makes ours differ where it does.
     """

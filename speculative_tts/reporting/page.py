@@ -90,12 +90,14 @@ def page(sections: Sequence[Section], before: Path | None = None) -> str:
     systems = [
         {**point, "section": name} for name, data in ordered.items() for point in data["points"]
     ]
+    told = [one.get("speech") for data in ordered.values() for one in data["tables"]]
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     template = environment.from_string(_resource("page.html"))
     style, *scripts = (Markup(_resource(name)) for name in ("page.css", *SCRIPTS))
     return template.render(
         sections={name: _embedded(data) for name, data in ordered.items()},
         answers=_embedded(answers(systems)),
+        speech="".join(f" {text}" for text in dict.fromkeys(told) if text),
         own=not {*PAPERS} & {*ordered},
         style=style,
         scripts=scripts,

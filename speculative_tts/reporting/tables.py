@@ -131,12 +131,13 @@ class Printed:
     notes: Sequence[str] = ()
     origin: Sequence[str] = ()
     missing: Sequence[str] = ()
-    warning: str = ""  # stands above everything
+    warning: str = ""  # stands above the body
+    speech: str = ""  # that recordings and speakers are synthetic; stands above everything
 
     def page(self, body: Sequence[str]) -> str:
-        """Return GitHub Markdown: warning, body, caption, notes, what is missing, origin."""
+        """Return GitHub Markdown: title, speech, warning, body, and what stands below it."""
         warning = f"**{plain(self.warning)}**" if self.warning else ""
-        parts = [f"# {plain(self.title)}", warning, *body]
+        parts = [f"# {plain(self.title)}", plain(self.speech), warning, *body]
         parts += ["\n".join(map(plain, self.caption)), _listed(self.notes)]
         for heading, lines in (("Missing:", self.missing), ("Made by:", self.origin)):
             parts += [heading, _listed(lines)] if lines else []
@@ -224,7 +225,7 @@ def _fields(heading: Heading, cell: Cell) -> dict[str, str]:
 def latex(table: Table) -> str:
     """Return a table* with a tabular for each block, none wider than the text."""
     title = table.title if table.title.endswith(".") else f"{table.title}."
-    caption = " ".join(filter(None, [title, table.warning, *table.caption]))
+    caption = " ".join(filter(None, [title, table.speech, table.warning, *table.caption]))
     return TEX.get_template("table.tex.jinja").render(table=table, caption=caption)
 
 

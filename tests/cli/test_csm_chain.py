@@ -8,7 +8,7 @@ import pytest
 from csm_folders import GOLDEN
 
 from speculative_tts.codecs.audio import read_wave, wav_bytes
-from speculative_tts.commands import decode, train_draft, train_heads
+from speculative_tts.commands import bench, decode, train_draft, train_heads
 
 MODEL = GOLDEN / "model"
 TALKER = ["target=csm", f"target.path={MODEL}", f"codec.path={MODEL}"]
@@ -101,6 +101,12 @@ def test_what_a_talker_has_not_is_refused_in_a_line(
     with pytest.raises(ValueError, match=message):
         raise ValueError(error)
     assert not any(path.read_text() for path in (tmp_path / "runs").glob("*/records.jsonl"))
+
+
+def test_the_benchmark_refuses_a_talker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Bug: sst-bench timed its steps on an empty cache, and ended in an AttributeError."""
+    assert bench.main([*settings(tmp_path)[:4], f"out={tmp_path / 'bench'}"]) == 2
+    assert "has a depth decoder, whose steps sst-bench does not time" in capsys.readouterr().err
 
 
 def test_other_targets_have_no_codebooks(

@@ -38,7 +38,7 @@ class BlockDrafter(CacheReader):
         if not isinstance(target, CodeLM):
             raise ValueError(
                 "drafter=block reads the states of a causal LM's layers, which "
-                f"{parts.config.target.path} is not; give drafter=heads or drafter=lm"
+                f"{parts.config.target.path} is not; give drafter=lm or drafter=lookup"
             )
         order = parts.layout.order(text_rows=bool(parts.sampling.text_rows)).to(parts.device)
         drafter = parts.keep(

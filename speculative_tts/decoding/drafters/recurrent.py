@@ -53,7 +53,7 @@ class RecurrentDrafter:
         if not isinstance(target, CodeLM):
             raise ValueError(
                 "drafter=recurrent feeds codes as rows of an embedding, which "
-                f"{parts.config.target.path} is not fed; give drafter=heads or drafter=lm"
+                f"{parts.config.target.path} is not fed; give drafter=lm or drafter=lookup"
             )
         return cls(target, parts.recurrent_layer(config, target))
 

@@ -192,13 +192,14 @@ def write_frames(
     Frames that the backbone has no positions for are cut off.
     """
     voice, text = ([], "") if prompt is None else (prompt.codes, prompt.text)
+    for codes in (voice, said.codes):
+        layout.slots.check_frames(codes)
     ids = layout.prompt_ids(Prompt(said.text, text, torch.tensor(voice, dtype=torch.int64)))
-    layout.slots.check_whole(len(said.codes))
     begin, books = layout.config.text_rows, layout.config.codebooks
     positions = len(ids) - len(voice) + len(voice) // books
     room = books * max(1, layout.config.backbone.max_positions - positions - 1)
-    codes = [begin + code for code in (*said.codes[:room], layout.n_codes)]
-    return TokenSequence([*ids, *codes], len(ids), cut=len(said.codes) > room)
+    learnt = [begin + code for code in (*said.codes[:room], layout.n_codes)]
+    return TokenSequence([*ids, *learnt], len(ids), cut=len(said.codes) > room)
 
 
 def first_code(layout: SpeechLayout) -> int:

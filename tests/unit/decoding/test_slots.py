@@ -60,6 +60,22 @@ def test_a_position_holds_ids_of_its_slot_and_ends_at_the_beginning_of_a_frame()
         slots.check_whole(3)
 
 
+FRAMES = {
+    "codes of another order": ([2, 0], "code 0 to learn from is 2; position 0 .* holds 0 to 1"),
+    "codes that lack their codebook's offset": ([1, 1], "code 1 .* is 1; position 1 .* 2 to 4"),
+    "half a frame": ([0, 2, 1], "has 3 codes, which is no whole number of frames of 2"),
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_codes_to_learn_from_are_frames(name: str) -> None:
+    """Bug: a drafter was trained on codes of the wrong codebooks, in silence."""
+    Slots((2, 3)).check_frames([1, 4, 0, 2])
+    codes, message = FRAMES[name]
+    with pytest.raises(ValueError, match=message):
+        Slots((2, 3)).check_frames(codes)
+
+
 @pytest.mark.native
 @pytest.mark.parametrize("end_in_frame", [False, True])
 @pytest.mark.parametrize("name", EVERY)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import retime
 import synthetic_runs
-from clocks import clocked
+from clocks import TIMES, UNTIMED, captioned, clocked
 from draw_page import report_folders
 from shipped import read_table
 from synthetic_runs import make_ssd_runs
@@ -160,3 +160,12 @@ def test_a_table_that_is_read_is_written_as_it_was(report: object, place: Path, 
     if LINKED not in table.warning:
         assert markdown(table) == (place / f"{name}.md").read_text()
         assert latex(table) == (place / f"{name}.tex").read_text()
+
+
+def test_a_caption_without_any_new_clock_says_so() -> None:
+    """It once ended in the middle: "Their intervals are."."""
+    old = ["240 utterances; seed 0.", "Brackets: intervals.", "WER is a sum."]
+    found = captioned(old, [])
+    assert UNTIMED in found
+    assert not any(line.startswith(TIMES) for line in found)
+    assert captioned(found, []) == found

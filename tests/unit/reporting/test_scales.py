@@ -193,7 +193,7 @@ def test_a_table_of_few_utterances_says_so_at_its_top(tmp_path: Path) -> None:
         make_run(tmp_path / "runs", system, n=4)
     assert main([f"runs={tmp_path / 'runs'}", f"out={tmp_path}"]) == 0
     lines = (tmp_path / "ssd" / "table1.md").read_text().splitlines()
-    assert lines[2].startswith("**Built on 4 utterances, fewer than 10: a trial, no result.")
+    assert lines[4].startswith("**Built on 4 utterances, fewer than 10: a trial, no result.")
     assert r"caption{SSD Table 1: draft alone" in (tmp_path / "ssd/table1.tex").read_text()
     assert "fewer than 10: a trial" in (tmp_path / "ssd" / "table1.tex").read_text()
     assert "fewer than 10: a trial" in (tmp_path / "index.html").read_text()

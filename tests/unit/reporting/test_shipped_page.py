@@ -11,11 +11,13 @@ import pytest
 from shipped import read_page, shipped_section
 
 from speculative_tts.evaluation.statistics import Measure
+from speculative_tts.reporting.captions import SYNTHETIC, synthetic
 from speculative_tts.reporting.definitions import Row
 from speculative_tts.reporting.examples import Heard
 from speculative_tts.reporting.experiments import TINY
 from speculative_tts.reporting.page import read_sections, section
 from speculative_tts.reporting.points import LOSS, answers, retimed
+from speculative_tts.reporting.runs import Run
 from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.reporting.tables import (
     Block,
@@ -86,6 +88,27 @@ def test_the_page_is_the_one_that_its_files_make() -> None:
     assert again == (SHIPPED / "index.html").read_text(encoding="utf-8"), "run `make page`"
 
 
+def test_a_page_that_speaks_of_recordings_says_at_its_top_that_they_are_synthetic() -> None:
+    """Tables had rows "Recordings" and columns by speaker: four Flite voices, shifted by WORLD."""
+    spoken = re.compile("recordings|speakers", re.IGNORECASE)
+    found = {path: path.read_text(encoding="utf-8") for path in sorted(SHIPPED.rglob("*.md"))}
+    pages = {path: text for path, text in found.items() if spoken.search(text)}
+    assert len(pages) > 20
+    silent = [path for path, text in pages.items() if "synthetic" not in text[:600]]
+    assert not silent
+    header = (SHIPPED / "index.html").read_text(encoding="utf-8").partition("<main>")[0]
+    assert header.count(SYNTHETIC) == 1
+
+
+@pytest.mark.parametrize(
+    ("lists", "told"),
+    [(["tiny", "tiny_fresh"], True), (["sentences"], True), (["tiny", "mine"], False), ([], False)],
+)
+def test_only_lists_that_ship_are_said_to_be_synthetic(lists: list[str], told: bool) -> None:
+    runs = [Run(Path("run"), {"data.name": name}, {}, {}) for name in lists]
+    assert synthetic(runs) == (SYNTHETIC if told else "")
+
+
 def test_every_table_that_a_report_ships_is_on_the_page() -> None:
     for name, data in SECTIONS.items():
         names = {one["name"] for kind in ("tables", "figures") for one in data[kind]}
@@ -115,6 +138,7 @@ def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:
         ("Hardware: none",),
         ("a run",),
         "Beware.",
+        "Who spoke.",
         blocks=[Block("Part", headings, lines)],
     )
     report = REPORTS["ssd"](TINY)
@@ -123,7 +147,7 @@ def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:
     made = section(report, [table], [], Heard()).data
     again = shipped_section(report, tmp_path, dict(made)).data
     for own, read in zip(made["tables"], again["tables"], strict=True):
-        for key in ("title", "caption", "notes", "origin", "missing", "warning"):
+        for key in ("title", "caption", "notes", "origin", "missing", "warning", "speech"):
             assert list(own[key]) == list(read[key])
         for block, read_block in zip(own["blocks"], read["blocks"], strict=True):
             seen = [(h["group"], h["sub"]) for h in block["headings"]]
