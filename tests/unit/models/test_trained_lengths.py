@@ -70,9 +70,9 @@ def stretch(target: str, words: list[str], most: int) -> float:
     """Return how many times as long a word takes among `most` as among eight."""
     speaker, seconds = Speaker(f"target={target}"), []
     for count in (8, most):
-        speech = speaker.speak(" ".join(words[:count]), seed=2)
-        assert speech.outcome.stopped
-        seconds.append(len(speech.wave) / speech.sample_rate / count)
+        spoken = [speaker.speak(" ".join(words[:count]), seed=seed) for seed in (1, 2, 3)]
+        assert all(speech.outcome.stopped for speech in spoken)
+        seconds.append(sum(len(speech.wave) / speech.sample_rate for speech in spoken) / count)
     return seconds[1] / seconds[0]
 
 
@@ -80,8 +80,8 @@ def test_a_word_takes_as_long_in_a_text_of_any_length_that_was_trained_on() -> N
     """The control: the small target, trained on 8 words, runs on in 16."""
     (_, most), words = SENTENCES.trained_words, LONG.split()
     assert len(words) >= most
-    assert stretch("sentences", words, most) == pytest.approx(1, abs=0.3)
+    assert stretch("sentences", words, most) == pytest.approx(1, abs=0.25)
     assert (
         stretch("tiny", ["alpha", "seven", "bravo", "kilo", "nine", "two", "golf", "lima"] * 2, 16)
-        > 1.5
+        > 1.25
     )
