@@ -103,6 +103,16 @@ def test_what_a_talker_has_not_is_refused_in_a_line(
     assert not any(path.read_text() for path in (tmp_path / "runs").glob("*/records.jsonl"))
 
 
+def test_a_recording_needs_its_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Bug: a row with a recording and no prompt_text was decoded in silence, its turn empty."""
+    given = settings(tmp_path)
+    row = {"id": "mute", "text": "Stay.", "prompt_audio": "voice.wav"}
+    (tmp_path / "list.jsonl").write_text(json.dumps(row) + "\n")
+    assert decode.main([*given, "method=target"]) == 2
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert "row mute: the recording has no words (prompt_text), and this target reads" in error
+
+
 def test_the_benchmark_refuses_a_talker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Bug: sst-bench timed its steps on an empty cache, and ended in an AttributeError."""
     assert bench.main([*settings(tmp_path)[:4], f"out={tmp_path / 'bench'}"]) == 2

@@ -15,13 +15,19 @@ from speculative_tts.commands import eval as evaluate
 
 TARGET = ["--config-dir=my-configs", "target=mine"]
 SPOKEN = ["codec=mine", "sampling.max_tokens_per_word=8", "sampling.text_rows=false"]
+RULES = (
+    *("typical", "top", "divergence", "dynamic"),
+    *("neighbours rule.source=embedding", "group rule.groups.mean_size=3"),
+)
 DRAFTERS = (
     "rule=exact drafter=lm draft.path=runs/draft lookahead=1,2",
     "rule=group rule.groups.mean_size=3 drafter=lm draft.path=runs/draft lookahead=2",
     "rule=exact drafter=recurrent drafter.path=runs/recurrent lookahead=2",
     "rule=exact drafter=heads heads.path=runs/heads heads.n=3 viterbi.mode=none lookahead=2",
     "rule=exact drafter=block drafter.path=block lookahead=2,3",
-    "rule=tolerance rule.beta=0.4 drafter=block drafter.path=block lookahead=3",
+    "rule=exact rule.block=true drafter=block drafter.path=block lookahead=2",
+    *(f"rule={rule} drafter=block drafter.path=block lookahead=3" for rule in RULES),
+    *(f"rule={rule} drafter=block drafter.path=dflash lookahead=3" for rule in RULES[-3:]),
 )
 
 
@@ -38,7 +44,8 @@ def test_a_qwen3_goes_from_its_embeddings_to_a_report(
     torch.manual_seed(0)
     config = Qwen3Config(vocab_size=vocabulary, max_position_embeddings=512, **sizes, **heads)
     AutoModelForCausalLM.from_config(config).save_pretrained("mine")
-    save_block(root / "block", root / "mine", "dspark")
+    for folder, kind in (("block", "dspark"), ("dflash", "dflash")):
+        save_block(root / folder, root / "mine", kind)
     few = ["codes=codes", "steps=4", "dev_utterances=2"]
     learnt = [*TARGET, *few, "warmup=1", "batch_size=4", "gradient_checkpointing=true"]
     assert train_draft.main([*learnt, "layers=[0,3]", "out=runs/draft"]) == 0

@@ -125,6 +125,11 @@ class CsmLayout:
         """
         self.text_ids(prompt.text, prompt.voice_text)
         self.slots.check_whole(len(prompt.codes))
+        if prompt.codes and not prompt.voice_text.strip():
+            raise ValueError(
+                "the recording has no words (prompt_text), and this target reads them before it; "
+                "give what is said there"
+            )
         role = prompt.speaker if prompt.speaker.isdecimal() else "0"
         turns = [{"role": role, "content": [{"type": "text", "text": prompt.text}]}]
         if prompt.codes:
