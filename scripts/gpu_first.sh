@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that only a GPU can show, in under ten minutes: `make gpu`, or scripts/gpu_first.sh where there is no .venv.
+# Everything that only a GPU can show, in 15 minutes at most: `make gpu`, or scripts/gpu_first.sh where there is no .venv.
 # Each part has a limit and goes on after the one before failed; what it wrote until then is kept.
 #   OUT=runs/gpu   logs and runs       RESULTS=results/bench   tables
 #   CODES=folder   speech codes of the sentences' corpus: also trains a draft, two minutes more
@@ -26,7 +26,7 @@ decode() { # folder, overrides: few utterances by systems of the fine target, wh
 nvidia-smi >"$OUT/nvidia_smi.txt" 2>&1
 
 # no:benchmark: a plugin that some images bring does not go with -n
-part tests 170 "$PYTHON" -m pytest -q -p no:benchmark -p no:cacheprovider -rf tests/gpu tests/unit/models/gpu tests/unit/decoding/gpu
+part tests 230 "$PYTHON" -m pytest -q -p no:benchmark -p no:cacheprovider -rf tests/gpu tests/unit/models/gpu tests/unit/decoding/gpu
 part bench 250 "$BIN/sst-bench" gpu=true tokens=400 out="$RESULTS"
 decode gpu method=target,exact,ssd timing=12 runtime=gpu
 decode float32 method=target,exact,ssd timing=0 runtime=gpu runtime.dtype=float32

@@ -46,6 +46,11 @@ BUILDS: dict[str, tuple[str, str, dict[str, str], dict[str, Any], int]] = {
                           {**QWEN3, "QB": 16, "NB": 16, **PART, "NORM": True}, 4),
     "norm": ("norm", "norm_kernel", {"x": B, "addend": B, "gain": B, "total": B, "out": B,
              "floor2": "fp32"}, {"KB": 1024, "ADD": True, "GAIN": True}, 4),
+    "gate": ("norm", "gate_kernel", {"wide": B, "out": B}, {"B": 1024}, 4),
+    "join": ("norm", "join_kernel", {"states": B, "inputs": B, "out": B}, {"B": 1024}, 4),
+    "spread": ("norm", "spread_kernel", {"few": F, "places": "*i32", "out": F}, {"B": 1024}, 4),
+    "rotate": ("attention", "rotate_kernel", {**ATTENTION, "rows": N},
+               {**QWEN3, "HB": 32, "NORM": True}, 4),
     "rows, silu": ("product", "rows_kernel", PRODUCT,
                    {"BN": 16, "BK": 128, "MB": 16, "EVEN": True, **FUSED, "SILU": True,
                     "GATED": False, "STAGES": 4, "LINES": 8}, 2),
@@ -62,8 +67,9 @@ def built(name: str, capability: int, file: str = "") -> dict[str, Any]:
     function = getattr(
         module_at(Path(file)) if file else import_module(f"{PACKAGE}.{module}"), kernel
     )
-    early, names = capability >= 90, function.arg_names
-    constants = constants | {"PDL": int(early)}
+    names = function.arg_names
+    early = capability >= 90 and "PDL" in names
+    constants = constants | ({"PDL": int(early)} if "PDL" in names else {})
     signature = {n: "constexpr" if n in constants else types.get(n, "i32") for n in names}
     aligned = {  # as launches of torch's tensors are
         (i,): [["tt.divisibility", 16]]

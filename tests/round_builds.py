@@ -11,6 +11,7 @@ from typing import Any
 
 from kernel_builds import usage
 
+PACKAGE = "speculative_tts.decoding.gpu.kernels"
 F, D, N, I, U = "*fp32", "*fp64", "*i64", "*i32", "*u8"  # noqa: E741
 ROW = {"logits": F, "positions": N, "minimum": N, "barred": U, "stops": U, "out": F}
 LAW = ROW | {
@@ -57,6 +58,7 @@ BUILDS: dict[str, tuple[str, dict[str, str], dict[str, Any], int]] = {
     "repetition aware, older": ("repetition.repetition_aware_kernel", LAW,
                                 {"TOP": 25, "FEW": 32, "WIDE": 256, "PARTS": 8, "WINDOW": 10,
                                  "PLACES": 16, "TILE": 2048, "AGAIN": False}, 4),
+    "draw": ("rounds.draw_kernel", ROUND | {"out": N}, COSYVOICE, 8),
     "drafted": ("rounds.drafted_kernel", ROUND, {"DOUBTS": True, **COSYVOICE}, 8),
     "drawn": ("blocks.drawn_kernel", ROUND | {"out": N}, {"PURPOSE": 0, **COSYVOICE}, 8),
     "counted": ("blocks.counted_kernel", ROUND, {"SIZE": 4}, 1),
@@ -94,7 +96,7 @@ def built(name: str, capability: int) -> dict[str, Any]:
 
     place, types, constants, warps = BUILDS[name]
     module, kernel = place.split(".")
-    function = getattr(import_module(f"speculative_tts.decoding.gpu.kernels.{module}"), kernel)
+    function = getattr(import_module(f"{PACKAGE}.{module}"), kernel)
     names = function.arg_names
     signature = {n: "constexpr" if n in constants else types.get(n, "i32") for n in names}
     aligned = {

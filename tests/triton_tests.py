@@ -7,6 +7,7 @@ that are rounded to bfloat16.
 
 import importlib.util
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,15 @@ def faulty(
     file = folder / f"faulty_{kernels}.py"
     file.write_text(source.replace(right, wrong))
     return file
+
+
+def kernels_in(package: str) -> set[str]:
+    """Return `module.name` of all kernels that a package's modules define."""
+    found = importlib.util.find_spec(package)
+    assert found is not None
+    (place,) = found.submodule_search_locations or []
+    return {
+        f"{file.stem}.{name}"
+        for file in Path(place).glob("*.py")
+        for name in re.findall(r"^def (\w+_kernel)\(", file.read_text(), re.MULTILINE)
+    }

@@ -20,15 +20,18 @@ from speculative_tts.bench.table import grid
 from speculative_tts.costs.timer import median_seconds
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
+from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, LoopSpec, cuda_graph
 from speculative_tts.decoding.loops.observer import synchronise
 from speculative_tts.decoding.loops.one_by_one import alone
 from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.files import write_atomic
+from speculative_tts.native import library
 from speculative_tts.provenance import provenance
 from speculative_tts.records import write_json
 from speculative_tts.reporting.origin import made_by
 from speculative_tts.schema.bench import BenchConfig
+from speculative_tts.schema.decode import Kernels
 
 BATCHES = (1, 8, 64)
 RATES = (0.6, 0.8, 0.865)  # acceptance rates; 0.865 emits 3.26 tokens a round of 3
@@ -46,9 +49,14 @@ class Case:
     batch: int
     rate: float | None = None  # of drafted tokens that pass; None: the target alone
     captured: bool = True
+    recurrent: bool = False  # it drafts, not a second model
 
 
-CASES = tuple(Case(batch, rate) for batch in BATCHES for rate in (None, *RATES))
+CASES = (
+    *(Case(1, rate) for rate in (None, *RATES)),
+    Case(1, RATES[-1], recurrent=True),
+    *(Case(batch, rate) for batch in BATCHES[1:] for rate in (None, *RATES)),
+)
 EAGER_CASES = (Case(1, captured=False), Case(1, RATES[1], captured=False))
 
 
@@ -97,8 +105,10 @@ def rows(
     """Measure one size in bfloat16, case by case, until the deadline (of `time.monotonic`)."""
     if time.monotonic() >= deadline:
         return
-    target = size.make(torch.bfloat16, device, config.seed)
-    drafter = LMDrafter(size.draft_of(target))
+    dtype = torch.bfloat16
+    target = size.make(dtype, device, config.seed)
+    second = LMDrafter(size.draft_of(target))
+    recurrent = RecurrentDrafter(target, size.recurrent_of(target, dtype, config.seed))
     for case in cases:
         if time.monotonic() >= deadline:
             return
@@ -108,6 +118,7 @@ def rows(
         tokens = config.tokens if case.captured else min(config.tokens, EAGER_TOKENS)
         spec: LoopSpec[Any] = alone(target, (), size.sampler)
         if case.rate is not None:
+            drafter = recurrent if case.recurrent else second
             parts = (target, drafter, Tolerance(0.0), size.sampler, (), config.drafted)
             spec = TossedSpeculation(*parts, rate=case.rate).looping()
         requests = [
@@ -119,6 +130,7 @@ def rows(
             "batch": case.batch,
             "rate": case.rate,
             "captured": case.captured,
+            "recurrent": case.recurrent,
             "bytes_per_step": target.step_bytes,
             **timed(graphs, spec, requests, device),
         }
@@ -158,9 +170,10 @@ def timed(
 
 @torch.inference_mode()
 def parity(size: ModelSize, seed: int, device: torch.device) -> dict[str, float]:
-    """Mean total variation of next-token distributions from the CPU's in float32, by format.
+    """Return the mean total variation of next-token distributions from the CPU's in float32.
 
-    float32 is that of torch: products are not rounded to TensorFloat-32.
+    By format, and in bfloat16 also by torch's kernels. float32 is that of torch: products are not
+    rounded to TensorFloat-32.
     """
     codes = torch.arange(0, 160, 10)[None]
 
@@ -174,10 +187,16 @@ def parity(size: ModelSize, seed: int, device: torch.device) -> dict[str, float]
         return found
 
     exact = distributions(CPU, torch.float32)
-    apart = {}
-    for name in ("float32", "bfloat16"):
-        found = distributions(device, getattr(torch, name))
-        apart[name] = float((found - exact).abs().sum(-1).mean()) / 2
+    chosen, apart = library.chosen(), {}
+    by_torch = {"bfloat16 by torch": (torch.bfloat16, Kernels.torch)}
+    own = {"float32": (torch.float32, chosen), "bfloat16": (torch.bfloat16, chosen)}
+    try:
+        for name, (dtype, kernels) in (own | by_torch).items():
+            library.select(kernels)
+            found = distributions(device, dtype)
+            apart[name] = float((found - exact).abs().sum(-1).mean()) / 2
+    finally:
+        library.select(chosen)
     return apart
 
 
@@ -210,12 +229,13 @@ def cells(title: str, row: dict[str, Any], bytes_per_second: float) -> list[obje
     drafts, seconds = row["rate"] is not None, row["prefill_seconds"] + row["step_seconds"]
     stepped = row["tokens"] - row["batch"]  # the prefill gives each its first
     speed = stepped / row["step_seconds"]
+    drafter = "recurrent layer" if row["recurrent"] else "speculative"
     share = speed / row["batch"] * row["bytes_per_step"] / bytes_per_second
     return [
         title,
         "on" if row["captured"] else "off",
         row["batch"],
-        f"speculative, {row['rate']:g} pass (synthetic)" if drafts else "alone",
+        f"{drafter}, {row['rate']:g} pass (synthetic)" if drafts else "alone",
         f"{row['tokens'] / seconds:,.0f}",
         f"{speed:,.0f}",
         f"{stepped / row['rounds']:.2f}" if drafts else "",

@@ -20,7 +20,9 @@ from speculative_tts.models.decoder.config import DecoderConfig, RopeScaling
 from speculative_tts.models.decoder.decoder import Decoder
 from speculative_tts.models.decoder.matrix import matrix
 from speculative_tts.models.families.code_lm import CodeLM
+from speculative_tts.models.recurrent import BlockTensors, LayerTensors, RecurrentLayer
 
+RECURRENT_WIDTH = 8  # of its block over the target's
 MISSING_SCALE = 0.1  # scale of what layers outside the draft add
 LAYER = "layers.0."  # prefix of the names in a state
 
@@ -126,6 +128,14 @@ class ModelSize:
         config = replace(whole.config, layers=len(self.draft))
         layers = [whole.layers[index] for index in self.draft]
         return CodeLM(Decoder(config, layers, whole.norm), model.embedding, model.head)
+
+    def recurrent_of(self, model: CodeLM, dtype: torch.dtype, seed: int) -> RecurrentLayer:
+        """Build a recurrent layer of one block with random weights, as wide as a trained one."""
+        hidden, width = self.config.hidden, RECURRENT_WIDTH * self.config.hidden
+        shapes = (width, 2 * hidden), (width,), (hidden, width), (hidden,)
+        where: Any = {"generator": torch.Generator(model.device).manual_seed(seed), "dtype": dtype}
+        parts = (torch.randn(one, device=model.device, **where) / hidden for one in shapes)
+        return RecurrentLayer(LayerTensors((BlockTensors(*parts),)), model.head, dtype)
 
     def ids(self, seed: int) -> list[int]:
         """Draw the ids of a prompt; its content does not affect time, so it is codes only."""

@@ -1,4 +1,4 @@
-"""What lets a talker's frozen heads draft several codes of a frame: a small step for each offset.
+"""Let a talker's frozen heads draft several codes of a frame by a small step for each offset.
 
 The state h that code c was drawn from, and the input e that c is to the depth decoder, become the
 state that the head of the k-th codebook after c's own reads:

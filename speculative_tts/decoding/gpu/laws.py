@@ -85,7 +85,7 @@ def _all(given: tuple[Tensor, ...], stops: Tensor, s: Sampling) -> Tensor:
     return out
 
 
-class Candidates:
+class Likeliest:
     """The likeliest tokens of each part of each row, and a distribution of zeros to write to."""
 
     def __init__(self, given: tuple[Tensor, ...], top: int, temperature: float, bars: int):
@@ -115,7 +115,7 @@ class Candidates:
 
 def _few(given: tuple[Tensor, ...], stops: Tensor, top: int, s: Sampling) -> Tensor:
     """Return distributions over the `top` likeliest."""
-    found = Candidates(given, top, s.temperature, EARLY)
+    found = Likeliest(given, top, s.temperature, EARLY)
     launch(
         "likeliest.few_kernel", (len(found.values),),
         found.values, found.ids, stops, found.out, given[0].shape[-1], found.width, s.top_p,
@@ -128,7 +128,7 @@ def _repetition_aware(given: tuple[Tensor, ...], s: Sampling, history: Tensor) -
     """Return distributions of `sampling.repetition_aware`."""
     _, new, vocab = given[0].shape
     again, top = bool(s.again_without), min(s.top_k, vocab)
-    found = Candidates(given, top, s.temperature, EARLY if again else NOWHERE)
+    found = Likeliest(given, top, s.temperature, EARLY if again else NOWHERE)
     tile, _ = _tile(vocab)
     launch(
         "repetition.repetition_aware_kernel", (len(found.values),),

@@ -10,7 +10,7 @@ from speculative_tts.decoding.blocks.transitions import DenseTransitions
 from speculative_tts.decoding.blocks.viterbi import PathSearch
 from speculative_tts.decoding.gpu.draws import cut
 from speculative_tts.decoding.gpu.launch import launch, runs
-from speculative_tts.decoding.gpu.laws import EARLY, EVERYWHERE, MOST, Candidates
+from speculative_tts.decoding.gpu.laws import EARLY, EVERYWHERE, MOST, Likeliest
 from speculative_tts.decoding.gpu.rounds import RowTensors
 from speculative_tts.decoding.sampling.randomness import ACCEPT, DRAFT, NEXT
 from speculative_tts.decoding.sampling.sampler import StopRule
@@ -21,8 +21,8 @@ TILE = 16  # states whose ways from all others a program looks at together
 FORMATS = (torch.float32, torch.int64)  # of transitions
 
 
-class Rows(RowTensors, Protocol):
-    """What a path search reads of a `BatchState`."""
+class SearchRows(RowTensors, Protocol):
+    """Tensors of a `BatchState` that a path search reads."""
 
     stop: StopRule
 
@@ -46,57 +46,65 @@ class PathKernels:
         return top <= MOST and logits.shape[1] * top <= WIDEST and formats <= set(FORMATS)
 
     def block(
-        self, logits: Tensor, positions: Tensor, rows: Rows, before: Tensor | None
+        self, logits: Tensor, positions: Tensor, rows: SearchRows, before: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Return a block's tokens [batch, n], and which rows have no possible path."""
         block, dead, _ = self._path(logits, positions, rows, before, drafts=False)
         return block, dead
 
-    def draft(self, logits: Tensor, positions: Tensor, rows: Rows) -> Tensor:
+    def draft(self, logits: Tensor, positions: Tensor, rows: SearchRows) -> Tensor:
         """Write a block to the rows and return the distribution of each of its tokens."""
         if not self.sample:
             return self._path(logits, positions, rows, None, drafts=True)[2]
-        lattice = Lattice(self, logits, positions, rows)
+        given = PathArguments(self, logits, positions, rows)
         batch, number, _ = logits.shape
-        messages = torch.empty(batch, number, lattice.size, device=logits.device)
-        sums, parts = cut(batch, lattice.laws)
+        messages = torch.empty(batch, number, given.size, device=logits.device)
+        sums, parts = cut(batch, given.laws)
         launch(
             "paths.walk_kernel", (batch,),
-            *lattice.given, rows.tokens, rows.count, rows.uniforms, messages, lattice.laws, sums,
-            *lattice.sizes, rows.tokens.stride(0), self.temperature,
-            DRAFT=DRAFT, **lattice.constants, **parts,
+            *given.tensors, rows.tokens, rows.count, rows.uniforms, messages, given.laws, sums,
+            *given.sizes, rows.tokens.stride(0), self.temperature,
+            DRAFT=DRAFT, **given.constants, **parts,
         )  # fmt: skip
-        return lattice.laws
+        return given.laws
 
     def _path(
-        self, logits: Tensor, positions: Tensor, rows: Rows, before: Tensor | None, *, drafts: bool
+        self,
+        logits: Tensor,
+        positions: Tensor,
+        rows: SearchRows,
+        before: Tensor | None,
+        *,
+        drafts: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return a block, dead rows and distributions, which are zeros unless it is a draft."""
-        lattice = Lattice(self, logits, positions, rows)
+        given = PathArguments(self, logits, positions, rows)
         batch, number, _ = logits.shape
-        reached = torch.empty(batch, 2, lattice.size, device=logits.device)
-        back = torch.empty(batch, number, lattice.size, dtype=torch.int32, device=logits.device)
+        reached = torch.empty(batch, 2, given.size, device=logits.device)
+        back = torch.empty(batch, number, given.size, dtype=torch.int32, device=logits.device)
         block, dead = rows.count.new_empty(batch, number), rows.done.new_empty(batch)
         launch(
             "paths.path_kernel", (batch,),
-            *lattice.given, rows.tokens, rows.count, rows.uniforms,
-            rows.count if before is None else before, reached, back, block, dead, lattice.laws,
-            *lattice.sizes, rows.tokens.stride(0), self.temperature,
+            *given.tensors, rows.tokens, rows.count, rows.uniforms,
+            rows.count if before is None else before, reached, back, block, dead, given.laws,
+            *given.sizes, rows.tokens.stride(0), self.temperature,
             SAMPLE=self.sample, PROMPTED=before is not None, DRAFTS=drafts, ACCEPT=ACCEPT,
-            NEXT=NEXT, **lattice.constants, num_warps=8,
+            NEXT=NEXT, **given.constants, num_warps=8,
         )  # fmt: skip
-        return block, dead, lattice.laws
+        return block, dead, given.laws
 
 
-class Lattice:
+class PathArguments:
     """Candidates of all heads, what each says of the end, and arguments of kernels about them."""
 
-    def __init__(self, by: PathKernels, logits: Tensor, positions: Tensor, rows: Rows) -> None:
+    def __init__(
+        self, by: PathKernels, logits: Tensor, positions: Tensor, rows: SearchRows
+    ) -> None:
         logits, search = logits.contiguous(), by.search
         (batch, number, vocab), stop = logits.shape, rows.stop
         given = logits, positions.contiguous(), stop.minimum, stop.is_stop
         top = min(search.top_k, vocab)
-        found = Candidates(given, top, by.temperature, EARLY if by.sample else EVERYWHERE)
+        found = Likeliest(given, top, by.temperature, EARLY if by.sample else EVERYWHERE)
         self.laws = found.out
         width = number * top if search.union else top
         self.size = power_of_2(width, TILE)
@@ -123,7 +131,7 @@ class Lattice:
         dense, arrays = isinstance(table, DenseTransitions), table.arrays
         pairs = (arrays["table"],) * 4 if dense else tuple(arrays.values())
         length = 0 if dense else len(arrays["keys"])
-        self.given = (logits, states, stop.is_stop, over, ends, alive, *pairs)
+        self.tensors = (logits, states, stop.is_stop, over, ends, alive, *pairs)
         self.sizes = (number, width, vocab, table.ids, length)
         self.constants: dict[str, Any] = {
             "SIZE": self.size,

@@ -15,7 +15,9 @@ from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.loops.graphs import Graphs
 from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.native import library
 from speculative_tts.schema.bench import BenchConfig
+from speculative_tts.schema.decode import Kernels
 
 CPU = torch.device("cpu")
 NEVER = float("inf")
@@ -37,13 +39,14 @@ def test_without_a_gpu_one_line(
 
 def test_every_case_is_measured() -> None:
     """Prefill and steps apart, counts as they are; the table has each row."""
-    cases = (gpu.Case(1), gpu.Case(3, 0.8), gpu.Case(1, captured=False))
+    cases = (gpu.Case(1), gpu.Case(3, 0.8), gpu.Case(1, 0.8, recurrent=True))
+    cases += (gpu.Case(1, captured=False),)
     rows = list(gpu.rows(SMALL, config(), CPU, cases, NEVER))
     assert [(row["batch"], row["rate"], row["captured"]) for row in rows] == [
-        (1, None, True), (3, 0.8, True), (1, None, False),
+        (1, None, True), (3, 0.8, True), (1, 0.8, True), (1, None, False),
     ]  # fmt: skip
-    assert [row["tokens"] for row in rows] == [12, 36, 12]
-    assert [row["rounds"] > 0 for row in rows] == [False, True, False]
+    assert [row["tokens"] for row in rows] == [12, 36, 12, 12]
+    assert [row["rounds"] > 0 for row in rows] == [False, True, True, False]
     assert all(row["prefill_seconds"] > 0 and row["step_seconds"] > 0 for row in rows)
     result = {
         "sizes": {"small": {"title": SMALL.title, "rows": rows}},
@@ -51,7 +54,8 @@ def test_every_case_is_measured() -> None:
         "lookahead": 3,
         "provenance": {},
     }
-    assert gpu.table(result).count("| CosyVoice 2 |") == 3
+    assert gpu.table(result).count("| CosyVoice 2 |") == 4
+    assert gpu.table(result).count("| recurrent layer, 0.8 pass (synthetic) |") == 1
 
 
 def test_nothing_is_begun_after_the_deadline() -> None:
@@ -105,6 +109,8 @@ def test_parity_of_a_machine_with_itself() -> None:
     found = gpu.parity(SMALL, 0, CPU)
     assert found["float32"] == 0
     assert 0 < found["bfloat16"] < 0.05
+    assert 0 < found["bfloat16 by torch"] < 0.05
+    assert library.chosen() is Kernels.auto
 
 
 def test_memory_is_read() -> None:

@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 from speculative_tts import assets
+from speculative_tts.api import Speaker
 from speculative_tts.commands.speak import _note_length
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.phones import read_layout
 from speculative_tts_makers.training.recordings import Recording, RecordingsBySpeaker
 
 SHIPPED = [SpeechLayout.from_folder(assets.TINY / name) for name in ("target", "target_fine")]
+
+SENTENCES = read_layout(assets.TINY / "target_sentences")
 
 
 def engine_of(layout: SpeechLayout) -> Any:
@@ -34,10 +37,9 @@ def test_a_single_word_has_room_to_end_and_a_remedy_of_its_own(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """ "hello" was cut at 17 codes of the 20 that it takes, and was to be spoken in parts."""
-    layout = read_layout(assets.TINY / "target_sentences")
-    fewest, most = layout.limits("hello", 0, 0.7, 1.6)
+    fewest, most = SENTENCES.limits("hello", 0, 0.7, 1.6)
     assert (fewest, most) == (7, 21)
-    _note_length("hello", engine_of(layout))
+    _note_length("hello", engine_of(SENTENCES))
     said = capsys.readouterr().err
     assert "the text has 1 word and this model was trained on 3 to 30" in said
     assert "put it into a sentence" in said
@@ -56,3 +58,30 @@ def test_lengths_are_those_of_the_recordings() -> None:
 
     data = RecordingsBySpeaker(({2: of(2), 7: of(7)}, {3: of(3), 20: of(20)}))
     assert data.trained_words == (2, 7)
+
+
+LONG = (
+    "she said that the train would leave at seven in the evening but nobody had told us which "
+    "platform it would leave from so we stood in the hall and waited for a word"
+)
+
+
+def stretch(target: str, words: list[str], most: int) -> float:
+    """Return how many times as long a word takes among `most` as among eight."""
+    speaker, seconds = Speaker(f"target={target}"), []
+    for count in (8, most):
+        spoken = [speaker.speak(" ".join(words[:count]), seed=seed) for seed in (1, 2, 3)]
+        assert all(speech.outcome.stopped for speech in spoken)
+        seconds.append(sum(len(speech.wave) / speech.sample_rate for speech in spoken) / count)
+    return seconds[1] / seconds[0]
+
+
+def test_a_word_takes_as_long_in_a_text_of_any_length_that_was_trained_on() -> None:
+    """The control: the small target, trained on 8 words, runs on in 16."""
+    (_, most), words = SENTENCES.trained_words, LONG.split()
+    assert len(words) >= most
+    assert stretch("sentences", words, most) == pytest.approx(1, abs=0.25)
+    assert (
+        stretch("tiny", ["alpha", "seven", "bravo", "kilo", "nine", "two", "golf", "lima"] * 2, 16)
+        > 1.25
+    )

@@ -34,7 +34,7 @@ def drawn_kernel(
 @triton.jit
 @no_type_check
 def counted(tokens, count, done, limit, ends, b, number, capacity, SIZE: tl.constexpr):
-    """How many of the next `number` tokens a row may draft: up to a stop id and to its room."""
+    """Return how many of the next `number` tokens a row may draft: to a stop id, or its room."""
     now = tl.load(count + b)
     i = tl.arange(0, SIZE)
     token = tl.load(tokens + b * capacity + now + i, mask=i < number, other=0)

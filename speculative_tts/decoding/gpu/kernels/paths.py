@@ -213,6 +213,7 @@ def walk_kernel(
             more = tl.load(law + end) + ends_now
             tl.debug_barrier()
             tl.store(law + end, more)
+            tl.debug_barrier()  # a row without a law overwrites it
         if tl.load(alive + b * number + t) == 0:
             _lawless(law, vocab, SIZE)
         tl.debug_barrier()

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _DrawnBy:
-    """How a code is drawn, as transformers names it; the default is its own."""
+    """Settings by which a code is drawn, with transformers' names and defaults."""
 
     do_sample: bool = False
     temperature: NonNegative = 1.0
@@ -51,7 +51,7 @@ class _MostFrames:
 
 @dataclass(frozen=True)
 class CsmLayout:
-    """What the ids of a checkpoint mean, and how a prompt is written."""
+    """Meaning of a checkpoint's ids, and the way its prompts are written."""
 
     config: TalkerConfig
     tokenizer: Any

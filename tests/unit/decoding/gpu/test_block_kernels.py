@@ -1,10 +1,12 @@
 """Kernels of drafted and committed blocks beside torch's, interpreted where there is no GPU."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from decoders import requests
 from planted import plant
 from static_loops import moved
 from torch import Tensor
@@ -12,8 +14,9 @@ from triton_tests import DEVICE, needs_triton
 
 from speculative_tts.decoding.batch import BatchState, Size
 from speculative_tts.decoding.drafters.drafter import room, up_to_stop
+from speculative_tts.decoding.drafters.drafts import Drafts
 from speculative_tts.decoding.drafters.lookup import LookupDrafter, LookupDrafting
-from speculative_tts.decoding.gpu import blocks
+from speculative_tts.decoding.gpu import blocks, draws
 from speculative_tts.decoding.gpu.launch import everywhere
 from speculative_tts.decoding.sampling.randomness import DRAFT, draw
 from speculative_tts.decoding.sampling.sampler import Sampler
@@ -76,12 +79,43 @@ def drafts(seed: int) -> tuple[list[Tensor], list[Tensor]]:
     return [tokens, twin.tokens, blocks.drafted(twin, NUMBER)], [wanted, rows.tokens, counts]
 
 
+def passes(seed: int) -> tuple[list[Tensor], list[Tensor]]:
+    """Two tokens of a second model, one after the other, some of which it doubts."""
+    logits = 2 * torch.randn(2, BATCH, VOCAB, generator=torch.Generator().manual_seed(seed))
+    lengths = torch.arange(BATCH)
+
+    def after(rows: BatchState, lengths: Tensor, logits: Tensor) -> list[Tensor]:
+        drafts = Drafts(rows, lengths, NUMBER, doubt=1.6)
+        for one in logits:
+            drafts.add(Sampler(), one)
+        return [drafts.ids, drafts.start, drafts.drafted, rows.tokens]
+
+    given = rows_of(seed), lengths, logits
+    with everywhere():
+        found = after(*(moved(one, DEVICE) for one in given))
+    return found, after(*given)
+
+
+def lone_draws(seed: int) -> tuple[list[Tensor], list[Tensor]]:
+    """Draws of rows wider than the lines whose sums are searched first."""
+    random = torch.Generator().manual_seed(seed)
+    probs = torch.rand(BATCH, 600, generator=random).softmax(-1)
+    uniform = torch.rand(BATCH, dtype=torch.float64, generator=random)
+    return [draws.draw(probs.to(DEVICE), uniform.to(DEVICE))], [draw(probs, uniform)]
+
+
 def lookups(seed: int) -> tuple[list[Tensor], list[Tensor]]:
     """Prompts and speech of few ids, so that much was said before; one row has heard nothing."""
     random = torch.Generator().manual_seed(seed)
     size = Size(BATCH, HEARD, CAPACITY)
     drafting = LookupDrafting(LookupDrafter(VOCAB, CPU), size)
-    drafting._heard[1:, 2:] = torch.randint(4, (BATCH - 1, HEARD - 2), generator=random)
+    heard = [(), *torch.randint(4, (BATCH - 1, HEARD - 2), generator=random).tolist()]
+    drafting.load(
+        [
+            replace(asked, prompt_tokens=tuple(ids))
+            for asked, ids in zip(requests(BATCH), heard, strict=True)
+        ]
+    )
     rows = rows_of(seed)
     rows.tokens.copy_(torch.randint(4, rows.tokens.shape, generator=random))
     rows.tokens[4, 4] = STOPS[0]
@@ -93,7 +127,7 @@ def lookups(seed: int) -> tuple[list[Tensor], list[Tensor]]:
     return [counts, laws[:, :some].cpu() * any_], [wanted, exact * any_]
 
 
-@pytest.mark.parametrize("both", [committed, drafts, lookups])
+@pytest.mark.parametrize("both", [committed, drafts, passes, lone_draws, lookups])
 @pytest.mark.parametrize("seed", range(3))
 def test_blocks_are_torchs(both: Both, seed: int) -> None:
     assert alike(*both(seed))
@@ -111,11 +145,27 @@ FAULTS = [
     (lookups, "place - before", "place - before + 1"),
     (lookups, "i % period", "i"),
 ]
+ROUND_FAULTS = [
+    (passes, "tl.load(count + b) + step", "tl.load(count + b)"),
+    (passes, "tl.minimum(most, step + 1)", "tl.minimum(most, step)"),
+    (passes, "+ DRAFT)", "+ NEXT)"),
+    (passes, "ALL // LINES) > entropy", "ALL // LINES) < entropy"),
+    (passes, "tl.load(lengths + b) + place)", "tl.load(lengths + b) + step)"),
+    (lone_draws, "tl.load(uniform + row)", "tl.load(uniform)"),
+    (lone_draws, "tl.sum(tl.where(tl.arange(0, ALL) < line, totals, 0.0), 0)", "0.0"),
+    (lone_draws, "first + line)[:, None] * LINE", "first + line)[:, None] * (LINE - 1)"),
+]
+PLANTED = [("blocks", *fault) for fault in FAULTS] + [("rounds", *fault) for fault in ROUND_FAULTS]
 
 
-@pytest.mark.parametrize(("both", "right", "wrong"), FAULTS, ids=[f[2] for f in FAULTS])
+@pytest.mark.parametrize(("module", "both", "right", "wrong"), PLANTED, ids=[f[3] for f in PLANTED])
 def test_a_planted_fault_is_found(
-    both: Both, right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    module: str,
+    both: Both,
+    right: str,
+    wrong: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plant(monkeypatch, "blocks", right, wrong, tmp_path)
+    plant(monkeypatch, module, right, wrong, tmp_path)
     assert not all(alike(*both(seed)) for seed in range(3))

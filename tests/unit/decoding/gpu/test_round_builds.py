@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from round_builds import BUILDS
-from triton_tests import needs_triton
+from round_builds import BUILDS, PACKAGE
+from triton_tests import kernels_in, needs_triton
 
 pytestmark = needs_triton
 SCRIPT = Path(__file__).parents[3] / "round_builds.py"
@@ -42,3 +42,7 @@ def test_a_kernel_fits_the_gpu(target: str, name: str) -> None:
     assert one["stack"] <= 8
     assert one["registers"] * 32 * warps <= REGISTERS
     assert one["shared"] <= SHARED[target] << 10
+
+
+def test_every_kernel_is_compiled() -> None:
+    assert {kernel for kernel, *_ in BUILDS.values()} == kernels_in(PACKAGE)

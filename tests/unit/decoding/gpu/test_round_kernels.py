@@ -154,6 +154,8 @@ ROUND_FAULTS = [  # what stands there, what is planted, a rule that shows it
     ("tl.where(bare, 0, 1)", "1", "exact"),
     ("+ j + 1, weight", "+ j + 1, kept", "block"),
     ("weight *= tl.sum(", "weight = tl.sum(", "block"),
+    ("depth < tl.where(", "depth <= tl.where(", "exact"),
+    ("(taken >= length) & (bare == 0)", "(taken >= length)", "exact"),
     ("tl.load(at + AUXILIARY, mask", "tl.load(at + ACCEPT, mask", "groups"),
 ]
 GROUP_FAULTS = [

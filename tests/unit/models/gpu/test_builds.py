@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kernel_builds import BUILDS
-from triton_tests import faulty, needs_triton
+from kernel_builds import BUILDS, PACKAGE
+from triton_tests import faulty, kernels_in, needs_triton
 
 pytestmark = needs_triton
 SCRIPT = Path(__file__).parents[3] / "kernel_builds.py"
@@ -21,6 +21,7 @@ MOST = {
     "attention, many": 240,
     "attention, normed": 240,
 }  # registers a thread
+PLAIN = {"gate", "join", "spread", "rotate"}  # begin when all before them has ended
 WEIGHTS = {"gemv": 8 + 4, "gemv, long": 10 + 2}  # loads of a thread, with those of biases
 
 
@@ -63,6 +64,9 @@ def test_weights_are_asked_for_before_the_wait(
 ) -> None:
     """And nothing that the kernel before wrote: its results are read, and others start, after."""
     for name, one in builds[target].items():
+        if name in PLAIN:
+            assert one["waits"] == 0
+            continue
         assert one["waits"] == 1
         assert set(one["before"]) <= {"load"}
         assert one["after"][0] == "launch"
@@ -70,6 +74,10 @@ def test_weights_are_asked_for_before_the_wait(
         if name in WEIGHTS:
             assert len(one["before"]) == WEIGHTS[name]
     assert not builds[target]["norm"]["before"]
+
+
+def test_every_kernel_is_compiled() -> None:
+    assert {f"{module}.{kernel}" for module, kernel, *_ in BUILDS.values()} == kernels_in(PACKAGE)
 
 
 def test_old_gpus_wait_for_the_kernel_before(

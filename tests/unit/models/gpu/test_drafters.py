@@ -65,6 +65,7 @@ def test_a_recurrent_layer_is_torchs(few: list[int] | None) -> None:
         ("product", "y = y / (1.0 + tl.exp(-y))\n    if GATED", "y = y\n    if GATED"),
         ("norm", "out + row * 2 * K + K + i, x", "out + row * 2 * K + K + i - 1, x"),
         ("norm", "inputs + row * K + i, mask=i < K", "inputs + row * K + i, mask=i < K - 1"),
+        ("norm", "few + row * FEW + place", "few + place"),
     ],
 )
 def test_a_planted_fault_is_found(
@@ -76,7 +77,7 @@ def test_a_planted_fault_is_found(
     real = {"norm": norm, "product": product}[module]
     for name in [name for name in vars(planted) if name.endswith("_kernel")]:
         monkeypatch.setattr(real, name, getattr(planted, name))
-    assert distance(layer()) > 1e-3
+    assert max(distance(layer()), distance(layer([1, 4, 29]))) > 1e-3
 
 
 def test_ids_that_are_never_drafted_have_no_chance() -> None:
