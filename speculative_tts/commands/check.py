@@ -154,6 +154,10 @@ main = app.command(
         "sst-check paper models=models",
         "sst-check paper only=[ssd,pcg] scoring=false",
     ),
+    first=(
+        *("golden", "folder", "out", "models", "only"),
+        *("scoring", "device", "preset", "probe", "step_ms"),
+    ),
     shorthand=(
         ("target", "target.name"),
         ("judges", "what=judges"),

@@ -131,7 +131,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "rule=null": "is null or a number; give a name, such as rule=exact",
             "drafter=null": "is null or a number; give a name, such as rule=exact",
             "drafter=5": "is null or a number; give a name, such as rule=exact",
-            "drafter=foo": "block, frequent, heads, lm",
+            "drafter=foo": "block, codebooks, frequent, heads, lm",
             "drafter.entropy=nan": "drafter.entropy nan is not a finite number",
             "drafter=lookup drafter.entropy=1": "give drafter=lm",
             "drafter=lookup drafter.longest=1000000000": "drafter.longest 1000000000 is above 1000",

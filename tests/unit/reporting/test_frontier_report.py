@@ -67,7 +67,7 @@ def test_sweeps_in_the_same_folder_are_other_points(
         write_run(
             runs / mode, config_of("speculative", "exact", 0.0, 3, 0, **heads), strength, n=12
         )
-    assert main([f"runs={runs}", f"out={out}", "paper=frontier"]) == 0
+    assert main([f"runs={runs}", f"out={out}", "paper=frontier", "strict=true"]) == 3
     told = capsys.readouterr().err
     assert " system=speculative target=tiny_fine drafter=lm seed=0 lookahead=3 rule=top " in told
 

@@ -82,7 +82,8 @@ def test_the_command_of_a_missing_run_names_the_list(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_run(tmp_path / "runs", "target")
-    assert main([f"runs={tmp_path / 'runs'}", f"out={tmp_path}", "paper=tiny", "page=false"]) == 0
+    given = [f"runs={tmp_path / 'runs'}", f"out={tmp_path}", "paper=tiny", "page=false"]
+    assert main([*given, "strict=true"]) == 3
     assert (
         "target=tiny_fine drafter=recurrent rule=exact data=tiny_voices" in capsys.readouterr().err
     )
