@@ -32,10 +32,12 @@ def chi_square(counts: Counter[tuple[int, ...]], law: Law) -> tuple[float, float
     return statistic, float(chi2.isf(FALSE_ALARM, max(len(large) - 1, 1)))
 
 
-def mismatches(outcomes: list[Outcome], law: Law) -> list[str]:
-    """The first four tokens and pairs of them whose counts do not follow `law`, one line each."""
+def mismatches(
+    outcomes: list[Outcome], law: Law, compared: tuple[tuple[int, ...], ...] = PLACES
+) -> list[str]:
+    """Return the tuples of places whose counts of tokens do not follow `law`, one line each."""
     lines = []
-    for places in PLACES:
+    for places in compared:
         counts = Counter(at(outcome.tokens, places) for outcome in outcomes)
         statistic, bound = chi_square(counts, marginal(law, places))
         if statistic > bound:

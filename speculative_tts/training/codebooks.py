@@ -23,7 +23,7 @@ from speculative_tts.schema.common import Device
 from speculative_tts.schema.train import Optimiser, TrainHeadsConfig
 from speculative_tts.training.data.pairs import IGNORED, SequenceBatch
 from speculative_tts.training.draft import speech_sampler, temperature_of
-from speculative_tts.training.headed import States, copy_in_order, mean_figures
+from speculative_tts.training.headed import States, copy_in_order, step_figures, step_sums
 from speculative_tts.training.loop import Values
 from speculative_tts.training.losses import GROUP, check_weights, mix
 from speculative_tts.training.objective import Sampler
@@ -86,22 +86,15 @@ class CodebookTrunk(nn.Module):
     @torch.no_grad()
     def dev_sums(self, states: States) -> Tensor:
         """Return loss, right codes, expected acceptance and codes of each step: [n - 1, 4]."""
-        rows = []
-        for logits, wanted, target in self.steps(states):
-            p, q = self._sampler(logits), self._sampler(target)
-            values = (
-                self._loss(logits, wanted, target).sum(),
-                (logits.argmax(-1) == wanted).sum(),
-                torch.minimum(p, q).sum(),
-            )
-            rows.append([*map(float, values), len(wanted)])
+        rows = [
+            step_sums(self._loss(*drafted), *drafted, self._sampler)
+            for drafted in self.steps(states)
+        ]
         return torch.tensor(rows, dtype=torch.float64)
 
     def figures(self, sums: Float[Tensor, "steps 4"]) -> dict[str, Any]:
         """Return the sum of mean losses, and each step's accuracy and expected acceptance."""
-        accepted = (sums[:, 2] / sums[:, 3]).tolist()
-        figures = mean_figures(sums[:, [0, 1, 3]])
-        return figures | {"dev_acceptances": [round(share, 4) for share in accepted]}
+        return step_figures(sums)
 
     def steps(self, states: States) -> Iterator[Drafted]:
         """Yield each step's drafts from every codebook of the frames that it drafts from."""

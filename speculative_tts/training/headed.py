@@ -15,6 +15,7 @@ from speculative_tts.models.heads import HeadTensors, heads_of, save_heads
 from speculative_tts.schema.train import HeadKind
 from speculative_tts.training.data.pairs import IGNORED, SequenceBatch
 from speculative_tts.training.loop import Values
+from speculative_tts.training.objective import Sampler
 from speculative_tts.training.trunk import TrainableTrunk
 
 
@@ -189,6 +190,22 @@ def copy_in_order(module: nn.Module, tensors: Sequence[Tensor], folder: Path) ->
         )
     for parameter, stored in zip(named.values(), tensors, strict=True):
         parameter.copy_(stored)
+
+
+def step_sums(
+    loss: Tensor, logits: Tensor, wanted: Tensor, target: Tensor, sampler: Sampler
+) -> list[float]:
+    """Return a step's loss, right codes and expected acceptance, each summed, and its codes."""
+    accepted = torch.minimum(sampler(logits), sampler(target)).sum()
+    right = (logits.argmax(-1) == wanted).sum()
+    return [float(loss.sum()), float(right), float(accepted), len(wanted)]
+
+
+def step_figures(sums: Float[Tensor, "steps 4"]) -> dict[str, Any]:
+    """Return the sum of mean losses, and each step's accuracy and expected acceptance."""
+    accepted = (sums[:, 2] / sums[:, 3]).tolist()
+    figures = mean_figures(sums[:, [0, 1, 3]])
+    return figures | {"dev_acceptances": [round(share, 4) for share in accepted]}
 
 
 def mean_figures(sums: Float[Tensor, "parts 3"]) -> dict[str, Any]:

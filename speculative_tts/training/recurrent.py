@@ -30,9 +30,10 @@ from speculative_tts.training.headed import (
     States,
     called,
     copy_in_order,
-    mean_figures,
     recomputed,
     states_of,
+    step_figures,
+    step_sums,
 )
 from speculative_tts.training.loop import Values
 from speculative_tts.training.objective import Sampler
@@ -128,20 +129,13 @@ class RecurrentTrunk(nn.Module):
         rows = []
         for _, (state, wanted, behind) in self.steps(states):
             logits, target = self.trunk.own(state).float(), self.trunk.own(behind).float()
-            p, q = self._sampler(logits), self._sampler(target)
-            values = (
-                self._loss(logits, wanted, target).sum(),
-                (logits.argmax(-1) == wanted).sum(),
-                torch.minimum(p, q).sum(),
-            )
-            rows.append([*map(float, values), len(wanted)])
+            loss = self._loss(logits, wanted, target)
+            rows.append(step_sums(loss, logits, wanted, target, self._sampler))
         return torch.tensor(rows, dtype=torch.float64)
 
     def figures(self, sums: Float[Tensor, "steps 4"]) -> dict[str, Any]:
         """Return the sum of mean losses, and each step's accuracy and expected acceptance."""
-        accepted = (sums[:, 2] / sums[:, 3]).tolist()
-        figures = mean_figures(sums[:, [0, 1, 3]])
-        return figures | {"dev_acceptances": [round(share, 4) for share in accepted]}
+        return step_figures(sums)
 
     def save(self, folder: Path, target: Path, about: dict[str, Any]) -> None:
         """Write the layer and the ranking of ids."""

@@ -4,7 +4,6 @@ A CSM of 6 codebooks of 2 codes, small enough to enumerate: a whole frame and fo
 one, or an end. n = 2,500 utterances, 8 chi-squares of false-alarm rate 1e-9 each. Seeds are fixed.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -12,8 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 from csm_folders import save, talker
-from goodness import chi_square
-from reference import Law, at, marginal
+from goodness import mismatches
+from reference import Law
 from torch import Tensor
 from transformers import CsmForConditionalGeneration, TopPLogitsWarper
 
@@ -130,23 +129,12 @@ def drafted(
     return made.decode(requests(target))
 
 
-def mismatches(outcomes: list[Outcome], law: Law) -> list[str]:
-    """Return the comparisons that fail."""
-    lines = []
-    for places in PLACES:
-        counts = Counter(at(outcome.tokens, places) for outcome in outcomes)
-        statistic, bound = chi_square(counts, marginal(law, places))
-        if statistic > bound:
-            lines.append(f"codes {places}: chi-square {statistic:.1f} > {bound:.1f}")
-    return lines
-
-
 def test_the_talker_alone_follows_transformers(target: CsmLM, law: Law) -> None:
     """8 comparisons."""
     sampler = Sampler(1.0, slots=target.layout.slots)
     found = autoregressive(target, target.layout.stop_ids, sampler, requests(target))
     assert any(outcome.stopped for outcome in found)
-    assert mismatches(found, law) == []
+    assert mismatches(found, law, PLACES) == []
 
 
 DRAFTERS: dict[str, Callable[[CsmLM, CsmLM], Drafter]] = {
@@ -166,8 +154,8 @@ def test_verified_codes_follow_the_talker(name: str, target: CsmLM, draft: CsmLM
     )
     assert 0.2 < accepted / tried < 0.95
     assert max(sum(o.counts.drafted_per_position[2:]) for o in found) > 0
-    assert mismatches(found, law) == []
-    assert mismatches(drafted(target, made, beta=0.4), law)
+    assert mismatches(found, law, PLACES) == []
+    assert mismatches(drafted(target, made, beta=0.4), law, PLACES)
 
 
 def test_a_talkers_nucleus_is_followed(
@@ -178,8 +166,8 @@ def test_a_talkers_nucleus_is_followed(
     Of two codes top-k leaves one or both: its chi-squares are those of one stream's samplers.
     """
     found = drafted(target, CodebooksDrafter(target, steps(target)), top_p=0.7)
-    assert mismatches(found, law_of(official, target, top_p=0.7)) == []
-    assert mismatches(found, law)
+    assert mismatches(found, law_of(official, target, top_p=0.7), PLACES) == []
+    assert mismatches(found, law, PLACES)
 
 
 def test_a_law_of_the_wrong_heads_is_found(
@@ -199,4 +187,4 @@ def test_a_law_of_the_wrong_heads_is_found(
         return lengths, others
 
     monkeypatch.setattr(CodebooksDrafting, "propose", propose)
-    assert mismatches(drafted(target, CodebooksDrafter(target, steps(target))), law)
+    assert mismatches(drafted(target, CodebooksDrafter(target, steps(target))), law, PLACES)

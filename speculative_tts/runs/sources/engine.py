@@ -1,8 +1,7 @@
 """Decode a test list: some utterances timed beside the target alone, the rest batched.
 
 Each utterance is decoded once. Those that are timed (`timing`, evenly spread over the list) are
-decoded alone, next to the target alone, and have seconds; the others have none. Their tokens do
-not depend on it, so counts and audio are of all.
+decoded alone, next to the target alone, and have seconds. Counts and audio are of all.
 """
 
 from collections import deque

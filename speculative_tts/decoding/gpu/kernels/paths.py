@@ -173,8 +173,7 @@ def walk_kernel(
 ):  # fmt: skip
     """Draft a drawn path from its beginning: each token by its law given those before it.
 
-    messages: [batch, number, SIZE] of scratch memory, the log mass of all ways on from a state to
-    the end. `laws` has zeros so far.
+    messages: [batch, number, SIZE] of scratch memory, log masses of all ways on; laws: zeros.
     """
     b, j = tl.program_id(0), tl.arange(0, SIZE)
     logits += b.to(tl.int64) * number * vocab
