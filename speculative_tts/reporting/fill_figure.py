@@ -5,12 +5,7 @@ from dataclasses import dataclass, replace
 
 from speculative_tts.evaluation.statistics import Measure
 from speculative_tts.reporting.captions import around, definitions, intervals, judge_name
-from speculative_tts.reporting.definitions import (
-    Axes,
-    Curve,
-    FigureDefinition,
-    Published,
-)
+from speculative_tts.reporting.definitions import Axes, Curve, FigureDefinition, Published
 from speculative_tts.reporting.needs import Chosen, Need
 from speculative_tts.reporting.quantities import quantity
 from speculative_tts.reporting.results import measured

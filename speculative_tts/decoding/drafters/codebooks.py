@@ -53,9 +53,7 @@ class CodebooksDrafter:
         folder = require(Path(config.path))
         sizes = target.depth.config.hidden, target.config.codebooks
         offsets = parts.keep(
-            ("codebooks", content_hash(own)),
-            config.path,
-            lambda: load_offsets(folder, own, *sizes),
+            ("codebooks", content_hash(own)), config.path, lambda: load_offsets(folder, own, *sizes)
         )
         if parts.config.drafted > offsets.n:
             raise ValueError(

@@ -15,15 +15,7 @@ from speculative_tts.decoding.engine import Engine, Spoken, Timed
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.streaming import Stream, growing
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.records import (
-    SECONDS,
-    Arrivals,
-    Clock,
-    DecodeRecord,
-    ListItem,
-    Split,
-    spread,
-)
+from speculative_tts.records import SECONDS, Arrivals, Clock, DecodeRecord, ListItem, Split, spread
 from speculative_tts.runs.clocks import Clocks, Elsewhere, memory_speed
 from speculative_tts.runs.run import check_audio, of_row, record
 from speculative_tts.runs.target_tokens import TargetTokens
