@@ -3,12 +3,13 @@
 import json
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from test_sizes import SMALL
 
-from speculative_tts.bench import gpu
+from speculative_tts.bench import gpu, gpu_limits
 from speculative_tts.bench.coin import TossedSpeculation
 from speculative_tts.commands import bench
 from speculative_tts.decoding.batch import Request
@@ -21,6 +22,7 @@ from speculative_tts.schema.decode import Kernels
 
 CPU = torch.device("cpu")
 NEVER = float("inf")
+SOME = SimpleNamespace(name="A GPU", major=9, minor=0, multi_processor_count=1, clock_rate=1_000)
 
 
 def config() -> BenchConfig:
@@ -51,11 +53,18 @@ def test_every_case_is_measured() -> None:
     result = {
         "sizes": {"small": {"title": SMALL.title, "rows": rows}},
         "bytes_per_second": 1e9,
+        "operations_per_second": None,
+        "kernels_per_second": None,
         "lookahead": 3,
         "provenance": {},
     }
     assert gpu.table(result).count("| CosyVoice 2 |") == 4
     assert gpu.table(result).count("| recurrent layer, 0.8 pass (synthetic) |") == 1
+    assert gpu.table(result).count("| - | - | - |") == 4  # of a device whose limits are unknown
+    known = result | {"operations_per_second": 1e12, "kernels_per_second": 1e9}
+    for row in rows:
+        row["kernels_per_step"] = 130
+    assert "| - |" not in gpu.table(known)
 
 
 def test_nothing_is_begun_after_the_deadline() -> None:
@@ -78,6 +87,8 @@ def test_what_was_measured_is_kept_when_the_run_is_cut_short(
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "A GPU")
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SOME)
+    monkeypatch.setattr(gpu_limits, "kernels_per_second", lambda _: 1e6)
     monkeypatch.setattr(gpu, "bandwidth", lambda device: 1e9)
     monkeypatch.setattr(gpu, "rows", cut)
     monkeypatch.setattr(gpu, "SIZES", {"small": SMALL})
