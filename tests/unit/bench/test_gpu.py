@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -122,6 +123,48 @@ def test_parity_of_a_machine_with_itself() -> None:
     assert 0 < found["bfloat16"] < 0.05
     assert 0 < found["bfloat16 by torch"] < 0.05
     assert library.chosen() is Kernels.auto
+
+
+def test_prefill_and_steps_are_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the better one of the last two decodes: the first two tune, compile and capture."""
+    readings = iter([0, 90, 100, 0, 50, 100, 0, 2, 10, 0, 1, 12])  # begin, first tokens, end
+    monkeypatch.setattr(gpu, "time", SimpleNamespace(perf_counter=lambda: next(readings)))
+    counts = SimpleNamespace(rounds=4)
+    outcomes = [SimpleNamespace(tokens=[1] * 12, counts=counts)]
+
+    def decode(spec: object, requests: object, loaded: Callable[[], None]) -> object:
+        loaded()
+        return outcomes
+
+    found = gpu.timed(SimpleNamespace(decode=decode), None, [], CPU)  # type: ignore[arg-type]
+    assert found == {"prefill_seconds": 2, "step_seconds": 8, "tokens": 12, "rounds": 4}
+
+
+def test_it_ends_in_four_minutes() -> None:
+    """The row that is begun last is still to end: none is expected to take more than 20 s."""
+    assert gpu.SECONDS <= 4 * 60 - 20
+
+
+def test_memory_is_timed_by_the_devices_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More bytes than any L2 cache has (126 MB of a B200), the fastest of ten reads."""
+    milliseconds = iter([9.0, 2.0, *[4.0] * 8])
+
+    class Event:
+        def __init__(self, *, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self) -> None: ...
+
+        def synchronize(self) -> None: ...
+
+        def elapsed_time(self, end: object) -> float:
+            return next(milliseconds)
+
+    numbers = SimpleNamespace(sum=lambda: None)
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch, "ones", lambda size, **_: numbers)
+    assert gpu.bandwidth(torch.device("cuda")) == pytest.approx(gpu.READ / 2e-3)
+    assert gpu.READ > 20 * 126e6
 
 
 def test_memory_is_read() -> None:

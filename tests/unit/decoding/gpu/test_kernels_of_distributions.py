@@ -145,6 +145,23 @@ def test_no_level_draws_a_token_without_mass() -> None:
     assert set(found.tolist()) == {3, 400, 999}
 
 
+@pytest.mark.parametrize("vocab", [draws.MANY + 1, 65_537])
+def test_draws_of_many_ids_sum_in_float64(vocab: int) -> None:
+    """Lines of 1,024, as LLaSA's 65,537 codes have. Sums in float32 draw others."""
+    generator = torch.Generator().manual_seed(0)
+    probs = torch.rand(4, vocab, generator=generator) + 0.1
+    probs = probs / probs.sum(-1, keepdim=True)
+    cumulative = probs.cumsum(-1, dtype=torch.float64)
+    places = torch.randint(vocab, (4,), generator=generator)
+    ends = cumulative.gather(1, places[:, None])[:, 0]
+    uniform = ends * (1 - 1e-12) / cumulative[:, -1]  # just before the end of a token's share
+    found = draws.draw(probs.to(DEVICE), uniform.to(DEVICE)).cpu()
+    assert torch.equal(found, places)
+    single = probs.cumsum(-1)
+    rough = torch.searchsorted(single, uniform.float()[:, None] * single[:, -1:], right=True)
+    assert not torch.equal(rough[:, 0], places)
+
+
 def test_equal_tokens_enter_the_nucleus_by_id() -> None:
     """Four of five that are alike reach 0.8, and then no more do; torch's top-k has no order."""
     logits = torch.zeros(1, 1, 10, device=DEVICE)
