@@ -178,14 +178,18 @@ AGAIN = RepetitionAware(1.0, 25, 0.999, window=6, tau=0.1)
 OLDER = RepetitionAware(0.9, 20, 0.95, tau=0.1, variant=Repetition.redraw_stops)
 PENALTY = RepetitionPenalty(1.0, penalty=1.3)
 FRAMES = RepetitionPenalty(1.0, 0, 0.8, penalty=1.3, slots=Slots((9, 8, 8)))
+STORED = """tl.float32), p)
+        tl.store(target + v, tl.where(lawless, float("nan"), p), mask=v < vocab"""
 FAULTS = [  # in which module, what stands there, what is planted, the sampler that shows it
     ("laws", "(v == likeliest).to", "(v == likeliest + 1).to", Sampler(end_when_likeliest=True)),
+    ("laws", STORED, STORED.replace("vocab", "vocab - 1"), Sampler()),
     ("laws", "last & (ahead < top_p)", "last & (ahead > top_p)", Sampler(0.7, 0, 0.8)),
     ("laws", "28 - 2 * pair", "26 - 2 * pair", Sampler(0.7, 0, 0.8)),
     ("likeliest", "ahead = (other > mine) |", "ahead = (other >= mine) |", Sampler(0.9, 12, 0.9)),
     ("likeliest", "tl.where(place == 0, 1.0, 0.0)", "p", Sampler(1.0, 20, end_when_likeliest=True)),
     ("likeliest", "ahead < top_p, p, 0.0", "ahead + p < top_p, p, 0.0", Sampler(0.9, 12, 0.9)),
     ("likeliest", "range(16)", "range(15)", Sampler(0.8, 20)),
+    ("likeliest", "inside = v < vocab", "inside = v < vocab - 1", Sampler(0.8, 20)),
     ("logits", "mask=inside & early, other=0) != 0", "mask=inside & early, other=0) > 1",
      Sampler(0.8)),
     ("logits", "past = at < position", "past = at <= position", PENALTY),
