@@ -123,8 +123,8 @@ def kernels_of(spec: LoopSpec[Any], requests: list[Request]) -> int:
     before = triton_runtime.launched()
     with TorchKernels() as others:
         loop.step()
-    own: int = triton_runtime.launched() - before
-    return own + sum(others.seen.values())
+    both: int = triton_runtime.launched() - before + sum(others.seen.values())
+    return both
 
 
 def kernels_per_second(device: torch.device) -> float | None:
