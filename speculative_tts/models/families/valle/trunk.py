@@ -48,13 +48,12 @@ class Trunk:
 
     def _stack(self) -> NativeStack | None:
         """The native stack that runs all layers at once; None unless their matrices are packed."""
-        native = library()
         layers = [
             LayerWeights(four, (layer.norm1, layer.norm2))
             for layer in self.layers
             if (four := packed(layer.qkv, layer.out, layer.up, layer.down))
         ]
-        if native is None or len(layers) < len(self.layers):
+        if len(layers) < len(self.layers) or (native := library()) is None:
             return None
         shape = StackShape(
             hidden=self.dim,
