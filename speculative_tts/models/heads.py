@@ -85,8 +85,7 @@ class Heads:
 
     def __call__(self, hidden: Tensor) -> Tensor:
         """Return float32 logits [batch, n, vocab] of hidden states [batch, hidden]."""
-        native = library()
-        if native is not None and self.native is not None:
+        if self.native is not None and (native := library()) is not None:
             return blocks.logits(native, self.native, hidden, self.vocab_size)
         if self._together is not None and len(hidden) <= FEW and suits(hidden):
             return self._together.in_float32(hidden).view(len(hidden), self.n, self.vocab_size)

@@ -106,8 +106,7 @@ class RecurrentLayer:
 
     def __call__(self, states: States, inputs: States) -> States:
         """Return the states after tokens of these inputs."""
-        native = library()
-        if native is not None and self.native is not None:
+        if self.native is not None and (native := library()) is not None:
             return recurrent.step(native, self.native, states, inputs)
         blocks = list(zip(self._inner, self._out, strict=True))
         if gpu.takes(blocks, states):

@@ -164,13 +164,12 @@ class Decoder(DecoderStack):
 def _native(stack: DecoderStack) -> NativeStack | None:
     """Return the stack that runs all layers in one call; None unless their matrices are packed."""
     c, norm = stack.config, stack.norm
-    native = library() if norm.device.type == "cpu" else None  # a GPU has no use for it
     weights = [
         LayerWeights(four, gains=layer.gains)
         for layer in stack.layers
         if (four := packed(*layer.matrices()))
     ]
-    if native is None or len(weights) < len(stack.layers):
+    if len(weights) < len(stack.layers) or (native := library()) is None:
         return None
     shape = StackShape(
         hidden=c.hidden,

@@ -93,10 +93,10 @@ class CodeLM(FromStates):
 
     def native_steps(self, cache: Cache, lengths: Tensor) -> NativeSteps | None:
         """Return native steps over a cache; None where kernels are torch's."""
-        stack, native = self.decoder.native, library()
-        if stack is None or native is None or not isinstance(self.head, Packed):
+        stack = self.decoder.native
+        if stack is None or not isinstance(self.head, Packed) or not isinstance(cache, PackedCache):
             return None
-        if not isinstance(cache, PackedCache):
+        if (native := library()) is None:
             return None
         parts = (native, stack, self.head.linear, self.embedding, self._rows_of_ids())
         return NativeSteps(NativeModel(*parts), cache, lengths, rotations=self.decoder.turns)

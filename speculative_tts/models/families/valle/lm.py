@@ -186,8 +186,8 @@ class ValleLM(FromStates):
 
     def native_steps(self, cache: ValleCache, lengths: Tensor) -> NativeSteps | None:
         """Return native steps over a cache; None where kernels are torch's."""
-        stack, native = self.trunk.native, library()
-        if stack is None or native is None or not isinstance(self.head, Packed):
+        stack = self.trunk.native
+        if stack is None or not isinstance(self.head, Packed) or (native := library()) is None:
             return None
         kept = cache.keys_values
         if not isinstance(kept, PackedCache) or self._codes.dtype != torch.float32:
