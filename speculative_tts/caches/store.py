@@ -22,14 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from speculative_tts.files import (
-    check_folder,
-    file_hash,
-    running,
-    text_hash,
-    write_atomic,
-    writing,
-)
+from speculative_tts.files import check_folder, file_hash, running, text_hash, write_atomic, writing
 from speculative_tts.texts import some
 from speculative_tts.typed import json_text
 

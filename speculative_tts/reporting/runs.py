@@ -118,12 +118,7 @@ def _read(folder: Path) -> Run:
     written["metrics"] |= read_ratings(folder)
     if summary.run.get("complete") is False:
         raise ValueError(f"scored before it was finished; {scoring}")
-    run = Run(
-        folder,
-        flatten(read_json(folder / CONFIG, AGAIN)),
-        written,
-        read_provenance(folder),
-    )
+    run = Run(folder, flatten(read_json(folder / CONFIG, AGAIN)), written, read_provenance(folder))
     for file in (RECORDS, SCORES):
         run.rows(file)
     return run

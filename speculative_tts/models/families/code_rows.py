@@ -45,12 +45,7 @@ class RowLM(CodeLM):
 
     @classmethod
     def load(
-        cls,
-        config: CheckpointConfig,
-        *,
-        dtype: torch.dtype,
-        device: torch.device,
-        text_rows: bool,
+        cls, config: CheckpointConfig, *, dtype: torch.dtype, device: torch.device, text_rows: bool
     ) -> "RowLM":
         """A Hugging Face folder; `text_rows` keeps the whole head."""
         folder = Path(config.path)

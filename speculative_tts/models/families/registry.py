@@ -125,11 +125,7 @@ def load_layout(config: CheckpointConfig) -> Layout:
 
 
 def load_speech_lm(
-    config: CheckpointConfig,
-    *,
-    dtype: torch.dtype,
-    device: torch.device,
-    text_rows: bool = False,
+    config: CheckpointConfig, *, dtype: torch.dtype, device: torch.device, text_rows: bool = False
 ) -> SpeechLM:
     """The speech LM in the folder config.path; ValueError says what is wrong with it."""
     family = family_of(Path(config.path))

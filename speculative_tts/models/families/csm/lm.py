@@ -113,8 +113,9 @@ class CsmLM(FromStates):
         state = {name: t for name, t in state.items() if not name.startswith(CODEC)}
         backbone, depth = (
             build_decoder(
-                sizes, _take_all(state, prefix), dtype=dtype, device=device, prefix=prefix,
-                others=(CODES, WITHIN, PROJECTION), where=folder,
+                sizes, {name: t for name, t in state.items() if name.startswith(prefix)},
+                dtype=dtype, device=device, prefix=prefix, others=(CODES, WITHIN, PROJECTION),
+                where=folder,
             )
             for sizes, prefix in (
                 (layout.config.backbone, BACKBONE),
@@ -263,10 +264,6 @@ def code_embedding(config: CheckpointConfig) -> Tensor:
         return stored_rows(folder, codes, CODES)
     except ValueError:
         return stored_rows(folder, codes, WITHIN)
-
-
-def _take_all(state: State, prefix: str) -> State:
-    return {name: tensor for name, tensor in state.items() if name.startswith(prefix)}
 
 
 def _weights(config: TalkerConfig, state: State, dtype: torch.dtype, folder: Path) -> Weights:

@@ -82,12 +82,7 @@ class Trunk:
         yield from self.norm or ()
 
     def extend(
-        self,
-        inputs: Tensor,
-        cache: Cache,
-        start: Tensor,
-        prefix: int = 0,
-        keep: int | None = None,
+        self, inputs: Tensor, cache: Cache, start: Tensor, prefix: int = 0, keep: int | None = None
     ) -> Tensor:
         """Run new positions through the layers and store their keys and values.
 
