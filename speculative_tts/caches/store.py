@@ -64,10 +64,7 @@ def folder_of(root: Path, kind: str, description: Description) -> Path:
 
 
 def open_entry(folder: Path) -> Entry:
-    """Open a cache folder.
-
-    Raise DamagedError saying what is wrong with it, FileNotFoundError when there is none.
-    """
+    """Open a cache; raise DamagedError for a broken one, FileNotFoundError where there is none."""
     manifest = _manifest(folder)
     arrays = {}
     for name, expected in manifest["files"].items():

@@ -71,10 +71,7 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def find_runs(folder: Path) -> Found:
-    """Read every run folder directly inside `folder`, or else inside its folders.
-
-    Raises ValueError when there is none.
-    """
+    """Read the run folders inside `folder`, or else inside its folders; ValueError without any."""
     if not folder.is_dir():
         raise ValueError(f"runs={folder} is not a folder; run sst-decode, or give runs=<folder>")
     folders = configured_runs(folder)
