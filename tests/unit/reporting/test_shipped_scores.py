@@ -20,6 +20,7 @@ SYSTEMS = [  # table, key of its row, folder, beginning of the runs' names
     ("ssd/table3", "0.2", "ssd", SSD2),
     ("pcg/table1", "ssd", "pcg", SSD3),
     ("pcg/table1", "pcg", "pcg", PCG),
+    ("pcg/table3", "embedding", "pcg", "speculative-group-m10.3-k3-s"),
     ("mtp/table1_valle", "cached", "mtp", "target-s"),
     ("mtp/table1_valle", "best4", "mtp", "multi_token-n4-best-"),
     ("mtp/table1_valle", "best8", "mtp", "multi_token-n8-best-"),
