@@ -28,6 +28,7 @@ from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
 from speculative_tts.integrations.bistream import bistream
 from speculative_tts.models.families import cosyvoice
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
+from speculative_tts.models.speech_lm import FromStates
 from speculative_tts.schema.decode import Repetition
 
 DRAWS = 3_000  # utterances that are decoded beside the recorded sequences
@@ -106,20 +107,16 @@ class _Recorded:
         return torch.stack(self.logits).log_softmax(-1)
 
 
-class _Level:
+class _Level(FromStates):
     """A model for many requests with prompts of one length, which are run in one pass."""
 
     def __init__(self, model: MergedVocabLM) -> None:
         self._model, self.vocab_size, self.device = model, model.vocab_size, model.device
-        self.cache, self.extend = model.cache, model.extend
-        self.extend_hidden, self.logits = model.extend_hidden, model.logits
+        self.cache, self.extend_hidden, self.logits = model.cache, model.extend_hidden, model.logits
 
     def prefill_hidden(self, prompts: list[Tensor], cache: Any) -> Tensor:
         start = torch.zeros(len(prompts), dtype=torch.int64)
         return self._model.decoder.extend(torch.stack(prompts), cache, start)[:, -1]
-
-    def prefill(self, prompts: list[Tensor], cache: Any) -> Tensor:
-        return self.logits(self.prefill_hidden(prompts, cache))
 
 
 def _prompt(model: MergedVocabLM, case: dict[str, Any]) -> Tensor:

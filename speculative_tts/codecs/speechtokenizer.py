@@ -134,10 +134,7 @@ class SpeechTokenizer(nn.Module):
 
 
 class SpeechTokenizerCodec:
-    """The model as a codec between NumPy waves and codes [layers, tokens].
-
-    It runs on a GPU if torch finds one.
-    """
+    """The model as a codec of NumPy waves, codes [layers, tokens]; on a GPU if torch finds one."""
 
     def __init__(self, model: SpeechTokenizer) -> None:
         self.model, config = model, model.config
