@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 CONFIGS = "speculative_tts.configs"
-_stored: dict[tuple[str | None, str], type[Any]] = {}  # what Hydra's store has, by group and name
 
 
 @dataclass(frozen=True)
@@ -50,25 +49,15 @@ class Composed:
 
 def register(name: str, schema: type[Any]) -> None:
     """Make a command's schema, the kinds of its groups and the Ray launcher known to Hydra."""
-    from hydra.core.config_store import ConfigStore
+    from speculative_tts.commands import schema_source
 
-    _store(f"{name}_schema", schema)
+    schema_source.add(f"{name}_schema", schema)
     for group, known in kinds_in(schema).items():
         for kind, node in known.items():
-            _store(f"{kind}_schema", node, group)
+            schema_source.add(f"{group}/{kind}_schema", node)
             if not (files(CONFIGS) / group / f"{kind}.yaml").is_file():
-                _store(kind, node, group)
-    launcher = ClusterConfig(name=Cluster.ray)
-    ConfigStore.instance().store("ray", group="hydra/launcher", node=launcher)
-
-
-def _store(name: str, schema: type[Any], group: str | None = None) -> None:
-    """Give Hydra a schema unless it has it: reading them all takes a seventh of composing."""
-    from hydra.core.config_store import ConfigStore
-
-    if _stored.get((group, name)) is not schema:
-        ConfigStore.instance().store(name, node=schema, group=group)
-        _stored[group, name] = schema
+                schema_source.add(f"{group}/{kind}", node)
+    schema_source.add("hydra/launcher/ray", ClusterConfig(name=Cluster.ray))
 
 
 def compose_one(name: str, overrides: Sequence[str]) -> "DictConfig":
