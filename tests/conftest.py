@@ -94,6 +94,18 @@ def _short_probes() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _no_waits_for_disks() -> Iterator[None]:
+    """Let no file wait for the disk, some 10 ms each: only a power failure tells the difference.
+
+    Tests of what is waited for count the calls by a patch of their own.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        patch.setattr("speculative_tts.runs.run.sync", lambda _: None)
+        yield
+
+
 @pytest.fixture(scope="module")
 def blank_figures() -> Iterator[None]:
     """Reports write figures that nobody has drawn, which takes nine tenths of a report's time."""

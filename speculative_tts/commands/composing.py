@@ -116,7 +116,9 @@ def unknown_keys(config: "DictConfig", group: str = "") -> Iterator[str]:
     """Yield the keys that no schema has: Hydra lets +unknown=1 pass."""
     from omegaconf import OmegaConf
 
-    known = own_keys(OmegaConf.get_type(config))
+    schema = OmegaConf.get_type(config)
+    assert schema is not None, "composed from a schema"
+    known = own_keys(schema)
     for key in map(str, config):
         if key not in known:
             yield f"{group}{key}"
