@@ -70,6 +70,9 @@ def _empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("rule.betta=3", ["unknown key rule.betta", "did you mean rule.beta?"]),
         ("+lookahed=3", ["unknown key lookahed", "did you mean lookahead?"]),
+        ("+rule.betta=3", ["unknown key rule.betta", "did you mean rule.beta?"]),
+        ("~rule", ["rule.name is not set; give rule.name=<value>"]),
+        ("out=???", ["out is not set; give out=<value>"]),
         ("zzz=3", ["unknown key zzz", "--help"]),
         ("limit=three", ["limit=three", "Integer"]),
         ("limit=1.5", ["limit=1.5", "Integer"]),
@@ -98,6 +101,10 @@ def test_mistake_is_one_line_and_code_2(
     assert err.count("\n") == 1
     for part in parts:
         assert part in err
+
+
+def test_a_key_that_is_deleted_has_its_schemas_default() -> None:
+    assert decode.compose(["~lookahead"]).lookahead == DecodeConfig().lookahead
 
 
 def test_unwritable_output_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
