@@ -15,7 +15,7 @@ from hydra.plugins.launcher import Launcher
 
 from speculative_tts.assets import resolve
 from speculative_tts.codecs import world
-from speculative_tts.commands import app, check, choices, listen, messages
+from speculative_tts.commands import app, check, choices, listen, messages, speak
 from speculative_tts.commands.arguments import sources
 from speculative_tts.files import write_atomic
 from speculative_tts.provenance import command_line, plain
@@ -105,6 +105,8 @@ def test_mistake_is_one_line_and_code_2(
 
 def test_a_key_that_is_deleted_has_its_schemas_default() -> None:
     assert decode.compose(["~lookahead"]).lookahead == DecodeConfig().lookahead
+    with pytest.raises(ValueError, match=r"^text is not set; give text=<value>"):
+        speak.main.compose(["text=hello", "~text"])
 
 
 def test_unwritable_output_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
