@@ -114,11 +114,13 @@ def headings(systems: Iterable[str]) -> list[tables.Heading]:
 
 
 def layers(run: Run) -> str:
-    """Say which layers a draft has of its target, and which of them were trained."""
+    """Say which layers a draft has of its target, which were trained, and for how many steps."""
     made = read_json(resolve(str(run.config["draft.path"])) / "inheritance.json", "train it again")
     trained = {name.split(".")[2] for name in made["trained"] if ".layers." in name}
     of = ", ".join(map(str, made["layers"]))
-    return f"layers {of}, trained {'all' if len(trained) == len(made['layers']) else len(trained)}"
+    which = "all" if len(trained) == len(made["layers"]) else f"the lower {len(trained)}"
+    after = " after those of an earlier draft" if made["settings"]["init"] else ""
+    return f"layers {of}, trained {which}, {made['settings']['steps']} steps{after}"
 
 
 def line(key: str, label: str, row: Figures, columns: Sequence[tables.Heading]) -> tables.Line:

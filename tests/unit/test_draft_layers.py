@@ -54,4 +54,5 @@ def test_a_difference_is_the_first_draft_minus_the_other() -> None:
 
 def test_layers_of_a_draft_are_those_of_its_own_description() -> None:
     shipped = run("paper", {"draft.path": "tiny:draft_fine"})
-    assert SCRIPT["layers"](shipped) == "layers 0, 12, 23, trained all"
+    said = SCRIPT["layers"](shipped)
+    assert said == "layers 0, 12, 23, trained all, 600 steps after those of an earlier draft"
