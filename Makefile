@@ -259,7 +259,7 @@ training-seeds: $(STAMP) ## How much of a drafter's figures on sentences is its 
 	$(BIN)/sst-eval runs=$(OUT)/sentences/seeds judges=whisper judges.weights=tiny.en metrics=[wer]
 	$(BIN)/python scripts/training_seeds.py $(RESULTS)/sentences $(OUT)/sentences/ssd $(OUT)/sentences/seeds
 
-draft-layers: $(STAMP) ## SSD's own draft (8 of 24 layers) beside draft=paper, and beside as little training of its layers: 40 minutes of a core; needs flite
+draft-layers: $(STAMP) ## SSD's own draft (8 of 24 layers) beside draft=paper, and beside as little training of its layers: 25 minutes of a core, by the sum of its steps; needs flite
 	mkdir -p data/ssd && cp -r speculative_tts/assets/tiny/codec speculative_tts/assets/tiny/codec_fine speculative_tts/assets/tiny/codec_residual data/ssd # codes that the target knows
 	$(BIN)/sst-prepare out=data/ssd n_takes=100 n_fine_takes=1200
 	for one in ssd:draft-ssd paper:draft-paper-as-long; do \
