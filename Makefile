@@ -52,7 +52,7 @@ DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small sma
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
-.PHONY: help venv reproduce sentences training-seeds preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks records samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
+.PHONY: help venv reproduce sentences training-seeds draft-layers preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks records samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -274,6 +274,20 @@ training-seeds: $(STAMP) ## How much of a drafter's figures on sentences is its 
 	$(BIN)/sst-eval runs=$(OUT)/sentences/seeds judges=whisper judges.weights=tiny.en metrics=[wer]
 	$(BIN)/python scripts/training_seeds.py $(RESULTS)/sentences $(OUT)/sentences/ssd $(OUT)/sentences/seeds
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/seeds $(OUT)/sentences/seeds
+
+draft-layers: $(STAMP) ## SSD's own draft (8 of 24 layers) beside draft=paper, and beside as little training of its layers: 25 minutes of a core, by the sum of its steps; needs flite
+	mkdir -p data/ssd && cp -r speculative_tts/assets/tiny/codec speculative_tts/assets/tiny/codec_fine speculative_tts/assets/tiny/codec_residual data/ssd # codes that the target knows
+	$(BIN)/sst-prepare out=data/ssd n_takes=100 n_fine_takes=1200
+	for one in ssd:draft-ssd paper:draft-paper-as-long; do \
+	  $(BIN)/sst-train-draft recipe=$${one%:*} codes=data/ssd/codes_fine steps=160 eval_every=80 save_every=20 dev_utterances=96 out=$(OUT)/$${one#*:}; \
+	  $(BIN)/python scripts/pack.py $(OUT)/$${one#*:}/packed $(OUT)/$${one#*:}; \
+	done
+	for one in "draft=paper" "draft=ssd draft.path=$(OUT)/draft-ssd/packed" "draft.name=paper-as-long draft.path=$(OUT)/draft-paper-as-long/packed"; do \
+	  for how in "experiment=ssd/table1 method=draft$(comma)exact" "experiment=ssd/table3 rule.beta=0.2$(comma)0.4"; do $(BIN)/sst-decode $$how $$one seed=0 limit=$(or $(LIMIT),null) timing=0 instrument=0 workers=$(WORKERS) out=$(OUT)/ssd_draft; done; \
+	done
+	$(BIN)/sst-eval runs=$(OUT)/ssd_draft metrics=[wer]
+	$(BIN)/python scripts/draft_layers.py $(RESULTS)/ssd_draft $(OUT)/ssd_draft
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/ssd_draft $(OUT)/ssd_draft
 
 voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-out strings: about 5 minutes
 	$(BIN)/sst-prepare corpus=voices

@@ -51,10 +51,12 @@ def difference(a: list[ScoreRow], b: list[ScoreRow], metric: str) -> tuple[float
     return _known(found.difference, found.low, found.high)
 
 
-def assert_cell(rows: list[ScoreRow], metric: str, printed: Cells) -> None:
-    """Hold a figure and its interval against those of a table's row."""
+def assert_cell(
+    rows: list[ScoreRow], metric: str, printed: Cells, column: str | None = None
+) -> None:
+    """Hold a figure and its interval against those of a table's row; `column` is the metric's."""
     found = interval(rows, METRICS[metric], Bootstrap())
-    _hold(_known(found.value, found.low, found.high), metric, printed, metric)
+    _hold(_known(found.value, found.low, found.high), metric, printed, column or metric)
 
 
 def assert_difference(
