@@ -129,7 +129,7 @@ def _whole(verdicts: Sequence[str]) -> str:
     if all(one == Finding.shows.value for one in verdicts):
         return "reproduces"
     fails = Finding.opposite.value in verdicts
-    return "contradicted" if fails else f"not shown ({', '.join(dict.fromkeys(verdicts))})"
+    return "the opposite here" if fails else f"not shown ({', '.join(dict.fromkeys(verdicts))})"
 
 
 def _block(

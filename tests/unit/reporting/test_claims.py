@@ -97,7 +97,7 @@ def test_a_headline_holds_where_all_its_parts_do() -> None:
         one.value for one in (Finding.shows, Finding.unclear, Finding.opposite)
     )
     assert _whole([shows, shows]) == "reproduces"
-    assert _whole([shows, opposite]) == "contradicted"
+    assert _whole([shows, opposite]) == "the opposite here"
     assert _whole([shows, unclear]) == "not shown (shows, does not show)"
 
 
