@@ -17,7 +17,7 @@ from speculative_tts.commands import decode, own_codes, report, speak, train_hea
 from speculative_tts.commands import eval as evaluate
 from speculative_tts.native import library
 from speculative_tts.schema.common import Device, DType
-from speculative_tts.training.loop import fast_dtype
+from speculative_tts.training.devices import fast_dtype
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "llasa" / "model_1b_style"
 N_CODES = 256
@@ -59,7 +59,7 @@ def test_the_page_from_a_checkpoint_to_its_report(
 ) -> None:
     """On a CPU without bfloat16, where the recipe took five times as long as in float32."""
     monkeypatch.setattr(library, "has_bfloat16", lambda: False)
-    monkeypatch.setattr("speculative_tts.training.loop.has_bfloat16", lambda: False)
+    monkeypatch.setattr("speculative_tts.training.devices.has_bfloat16", lambda: False)
     monkeypatch.chdir(root)
     target = ["--config-dir=my-configs", "target=mine"]
     decoding = [*target, "codec=mine", "data=mine", "limit=2", "sampling.max_tokens_per_word=8"]

@@ -30,10 +30,10 @@ from speculative_tts.training.data.pairs import (
     load_data,
     write_rows,
 )
+from speculative_tts.training.devices import accelerator_for
 from speculative_tts.training.draft import DraftTraining, make_draft
 from speculative_tts.training.heads import train_heads
 from speculative_tts.training.journal import silent
-from speculative_tts.training.loop import accelerator_for
 from speculative_tts.training.objective import (
     Objective,
     expected_acceptance,
