@@ -73,7 +73,7 @@ def draw(figure: Figure) -> dict[str, bytes]:
             for one in alone:
                 pages.savefig(_canvas(one))
         files = {"png": _png(canvas), "svg": svg.getvalue(), "pdf": pdf.getvalue()}
-        return files | {"first.png": _png(_canvas(one)) for one in alone[:1] if len(alone) > 1}
+        return files | ({"first.png": _png(_canvas(alone[0]))} if len(alone) > 1 else {})
 
 
 def _png(canvas: Canvas) -> bytes:
