@@ -82,7 +82,7 @@ def own_codes(config: OwnCodesConfig) -> dict[str, int]:
     if config.minutes is not None and mine:
         fitted = fitted or {"limit": _fitting(engine, mine, config, config.minutes)}
         begin(out / TRAINING, settings, fitted)
-        config = replace(config, **fitted)
+        config = replace(config, limit=fitted["limit"])
     for path in mine:
         own = out / path.name.replace("train-", "train-own-")
         if not own.is_file():
