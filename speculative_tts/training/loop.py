@@ -233,21 +233,23 @@ class Training:
     def _fit(self, minutes: float) -> dict[str, int]:
         """Return the numbers that fit into `minutes`; raise ValueError where steps are too few."""
         begun, seconds, plan = time.perf_counter(), 60 * minutes, self.plan
+        least = min(plan.least, plan.steps)
         self.fitted = self.fit_data(PREPARING * seconds)
         self.ready()
         with self._pace.evaluating():
             self.evaluate()
         self._try_steps()
-        spent, least = time.perf_counter() - begun, self._pace.needed(plan.least, plan.eval_every)
+        spent = time.perf_counter() - begun
         fitting = self._pace.fitting(seconds - spent, plan.eval_every)
         steps = fewest(self.accelerator, min(fitting, plan.steps))
         each, before = f"{self._pace.each:.2g} s", duration(spent)
-        if steps < plan.least:
-            fixed = max(0.0, spent - PREPARING * seconds)
-            enough = math.ceil((fixed + least) / (1 - PREPARING) / 60)
+        if steps < least:
+            needed = self._pace.needed(least, plan.eval_every)
+            needed += max(0.0, spent - PREPARING * seconds)
+            enough = math.ceil(needed / (1 - PREPARING) / 60)
             raise ValueError(
                 f"minutes={minutes:g} hold {steps} steps of {each} after {before} of preparation, "
-                f"fewer than {plan.least}; give minutes={max(enough, int(minutes) + 1)} or a lower "
+                f"fewer than {least}; give minutes={max(enough, int(minutes) + 1)} or a lower "
                 "batch_size"
             )
         data = "".join(f" and {count} {name}" for name, count in self.fitted.items())

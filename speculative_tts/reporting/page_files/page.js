@@ -34,7 +34,7 @@ function faster() {
   if (!lossless && !within) return ["Too few timed utterances to say; the plot shows what was measured."];
   const parts = lossless ? [times(lossless), ` as fast as the model alone${interval(lossless.speedup, 2)}, without any loss: ${lossless.label}${of(lossless)}.`] : [];
   if (!within || same(lossless, within)) return [...parts, el("br"), `Nothing faster is sure to lose less than ${counted(margin, "point", "points")} of words.`];
-  return [...parts, el("br"), times(within), `${interval(within.speedup, 2)} with less than ${counted(margin, "point", "points")} more word errors: ${within.label}${of(within)}.`];
+  return [...parts, el("br"), times(within), `${interval(within.speedup, 2)} with less than ${counted(margin, "point", "points")} more word errors: ${within.label}${lossless && lossless.target === within.target ? "" : of(within)}.`];
 }
 
 const of = (p) => p.target ? `, of the target ${p.target}` : "";

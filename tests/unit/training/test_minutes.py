@@ -106,6 +106,9 @@ def test_minutes_that_hold_too_few_steps_are_refused(
     assert "\n" not in str(error.value)
     assert not (tmp_path / "toy").exists()
     assert Timed(tmp_path / "toy", clock).start({}, minutes=2)["steps"] >= LONG.least
+    short = Timed(tmp_path / "short", clock)
+    short.plan = dataclasses.replace(LONG, steps=2)  # nobody asked for more
+    assert short.start({}, minutes=2)["steps"] == 2
 
 
 @pytest.mark.parametrize("native", [True, False])
