@@ -356,7 +356,7 @@ browser: $(STAMP) ## Get Debian's Chromium and Playwright, without which tests/b
 	scripts/install_chromium.sh
 	$(PIP) install --quiet --constraint constraints.txt --editable ".[browser]"
 
-gpu: $(STAMP) ## All that only a GPU can show, in about ten minutes: tests, bench, a timed list beside the CPU; tables in results/bench
+gpu: $(STAMP) ## All that only a GPU can show, in ten minutes at most: tests, bench, a timed list beside the CPU; tables in results/bench
 	PYTHON=$(BIN)/python BIN=$(BIN) OUT=$(OUT)/gpu scripts/gpu_first.sh
 
 bench: $(STAMP) ## Measure on this machine what a step costs, what memory allows, which lookahead pays: about 3 minutes

@@ -12,11 +12,12 @@ import lzma
 import math
 import re
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from itertools import product
 from pathlib import Path
 
-from speculative_tts.text.letters import LetterToSound, Unit
+from speculative_tts.files import write_atomic
+from speculative_tts.text.letters import EDGE, SILENT, History, LetterToSound, Unit
 from speculative_tts.text.lexicon import FOLDER, LETTERS, LEXICON
 
 ORDER = 4
@@ -78,7 +79,34 @@ def learn(words: dict[str, list[str]]) -> LetterToSound:
         cost = costs([word for word in aligned if word])
     every = [word for item in plain.items() if (word := align(*item, cost))]
     frequent = {unit for unit, count in Counter(u for w in every for u in w).items() if count > 2}
-    return LetterToSound.learn((w for w in every if frequent.issuperset(w)), ORDER)
+    return counted([word for word in every if frequent.issuperset(word)])
+
+
+def counted(words: list[list[Unit]]) -> LetterToSound:
+    """Count the units of aligned words after each history."""
+    numbers: dict[Unit, int] = {("", ""): EDGE}
+    counts: defaultdict[History, Counter[int]] = defaultdict(Counter)
+    for word in words:
+        said = [numbers.setdefault(unit, len(numbers)) for unit in word]
+        row = [EDGE] * (ORDER - 1) + [*said, EDGE]
+        for at in range(ORDER - 1, len(row)):
+            for length in range(ORDER):
+                counts[tuple(row[at - length : at])][row[at]] += 1
+    return LetterToSound(
+        tuple(numbers), ORDER, {history: dict(after) for history, after in counts.items()}
+    )
+
+
+def save(model: LetterToSound, path: Path) -> None:
+    """Write units and counts as compressed text."""
+    lines = [str(model.order), str(len(model.units))]
+    lines += [f"{letters}\t{phones or SILENT}" for letters, phones in model.units]
+    for history, after in sorted(model.counts.items(), key=lambda item: (len(item[0]), item[0])):
+        said = " ".join(
+            f"{unit}:{count}" if count > 1 else str(unit) for unit, count in sorted(after.items())
+        )
+        lines.append(f"{' '.join(map(str, history))}\t{said}")
+    write_atomic(path, lzma.compress("\n".join(lines).encode(), preset=9))
 
 
 def main() -> None:
@@ -96,7 +124,7 @@ def main() -> None:
     text = "\n".join(f"{word} {' '.join(said)}" for word, said in sorted(words.items()))
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / LEXICON).write_bytes(lzma.compress(text.encode(), preset=9))
-    learn(words).save(FOLDER / LETTERS)
+    save(learn(words), FOLDER / LETTERS)
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def provenance(config: Any) -> dict[str, Any]:
         "code": code_version(),
         "python": platform.python_version(),
         "libraries": library_versions(),
-        "hardware": hardware(),
+        "hardware": hardware(on_gpu=on_gpu(config)),
     }
 
 
@@ -164,14 +164,17 @@ def library_versions() -> dict[str, str]:
     return versions
 
 
-def hardware() -> dict[str, Any]:
-    """Return processor, kernels, cores, threads, memory and GPUs; None where unknown."""
+def hardware(*, on_gpu: bool = False) -> dict[str, Any]:
+    """Return processor, kernels, cores, threads, memory and GPUs; None where unknown.
+
+    Kernels are those of a CPU, which naming them compiles: none of what a GPU computes.
+    """
     torch = sys.modules.get("torch")  # only looked up: a command that needs it has imported it
     cuda = torch is not None and torch.cuda.is_available()
     native = sys.modules.get("speculative_tts.native.library")
     return {
         "cpu": cpu_name(Path("/proc/cpuinfo")),
-        "kernels": native.kernel_name() if native else None,
+        "kernels": native.kernel_name() if native and not on_gpu else None,
         "cores": _cores(),
         "threads": torch.get_num_threads() if torch else None,
         "memory_gib": _memory_gib(),
@@ -179,6 +182,12 @@ def hardware() -> dict[str, Any]:
         if torch and cuda
         else [],
     }
+
+
+def on_gpu(config: Any) -> bool:
+    """Return whether a command with these settings computes on a GPU."""
+    device = getattr(getattr(config, "runtime", config), "device", None)
+    return bool(getattr(config, "gpu", False)) or str(getattr(device, "name", device)) == "cuda"
 
 
 def peak_gib() -> float:

@@ -4,7 +4,7 @@ Text is UTF-8, perhaps with a byte order mark. A line ends at LF or CR LF alone:
 other separators at which `str.splitlines` cuts are part of what a line says.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 OTHERS = {
@@ -50,6 +50,12 @@ def first(lines: Collection[str], shown: int = NAMED) -> list[str]:
     """Return the first lines of a message, and one that counts the rest."""
     more = [f"... and {len(lines) - shown} more like these"] if len(lines) > shown else []
     return [*list(lines)[:shown], *more]
+
+
+def with_interval(numbers: Iterable[float | None], form: str, scale: float = 1.0) -> str:
+    """Format a value and, where they are known, its bounds, such as 1.20 [1.10, 1.30]."""
+    value, *bounds = [format(scale * number, form) for number in numbers if number is not None]
+    return f"{value} [{', '.join(bounds)}]" if bounds else value
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

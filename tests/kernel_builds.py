@@ -1,12 +1,14 @@
 """Compile Triton's kernels for GPUs that are not there: `python kernel_builds.py sm_90 NAME ...`.
 
-NAME=FILE takes the kernel from that file instead, in which a fault may be planted. Prints one JSON
-object a kernel: registers, bytes of stack a thread (spills), shared memory, and what its PTX loads
-and stores before it waits for the kernel before it, and after. Without the interpreter, so in a
-process of its own.
+All that are listed here, kernels of a step, and in `round_builds`. NAME=FILE takes a kernel from
+that file instead, in which a fault may be planted. Prints one JSON object a kernel: registers,
+bytes of stack a thread (spills), shared memory, and what its PTX loads and stores before it waits
+for the kernel before it, and after. Without the interpreter, so in a process of its own: `compiled`
+starts one. What was compiled before is in Triton's cache (~/.triton).
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -17,7 +19,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-PACKAGE = "speculative_tts.models.gpu.kernels"
+import round_builds
+
+PACKAGE, ROUNDS = "speculative_tts.models.gpu.kernels", round_builds.PACKAGE
 B, F, N = "*bf16", "*fp32", "*i64"
 PRODUCT = {"x": B, "w": B, "bias": B, "addend": B, "out": B, "floor2": "fp32"}
 FUSED = {"NORM": True, "BIAS": True, "ADD": False, "SILU": False}
@@ -29,43 +33,53 @@ QWEN = {"HEADS": 14, "KV": 2, "D": 64, "DB": 64}  # CosyVoice 2
 LLAMA = {"HEADS": 32, "KV": 8, "D": 128, "DB": 128}  # LLaSA-8B
 QWEN3 = {"HEADS": 16, "KV": 8, "D": 128, "DB": 128}  # Qwen3-0.6B and 1.7B
 PART = {"KB": 64, "SPLITS": 8}
-BUILDS: dict[str, tuple[str, str, dict[str, str], dict[str, Any], int]] = {
-    # module, kernel, types (others are i32), constants, warps
-    "gemv": ("product", "gemv_kernel", PRODUCT,
+BUILDS: dict[str, round_builds.Build] = {
+    "gemv": ("product.gemv_kernel", PRODUCT,
              {"M": 1, "MB": 1, "BN": 2, "B1": 512, "B2": 512, **FUSED, "GATED": True}, 2),
-    "gemv, long": ("product", "gemv_kernel", PRODUCT,
+    "gemv, long": ("product.gemv_kernel", PRODUCT,
                    {"M": 4, "MB": 4, "BN": 2, "B1": 4096, "B2": 1024, **FUSED, "GATED": False}, 4),
-    "rows": ("product", "rows_kernel", PRODUCT,
+    "rows": ("product.rows_kernel", PRODUCT,
              {"BN": 16, "BK": 128, "MB": 16, "EVEN": True, **FUSED, "GATED": True,
               "STAGES": 6, "LINES": 8}, 1),
-    "attention": ("attention", "attention_kernel", ATTENTION,
+    "attention": ("attention.attention_kernel", ATTENTION,
                   {**QWEN, "QB": 16, "NB": 16, **PART, "NORM": False}, 4),
-    "attention, many": ("attention", "attention_kernel", ATTENTION,
+    "attention, many": ("attention.attention_kernel", ATTENTION,
                         {**LLAMA, "QB": 16, "NB": 16, **PART, "NORM": False}, 4),
-    "attention, normed": ("attention", "attention_kernel", ATTENTION,
+    "attention, normed": ("attention.attention_kernel", ATTENTION,
                           {**QWEN3, "QB": 16, "NB": 16, **PART, "NORM": True}, 4),
-    "norm": ("norm", "norm_kernel", {"x": B, "addend": B, "gain": B, "total": B, "out": B,
+    "norm": ("norm.norm_kernel", {"x": B, "addend": B, "gain": B, "total": B, "out": B,
              "floor2": "fp32"}, {"KB": 1024, "ADD": True, "GAIN": True}, 4),
-    "gate": ("norm", "gate_kernel", {"wide": B, "out": B}, {"B": 1024}, 4),
-    "join": ("norm", "join_kernel", {"states": B, "inputs": B, "out": B}, {"B": 1024}, 4),
-    "spread": ("norm", "spread_kernel", {"few": F, "places": "*i32", "out": F}, {"B": 1024}, 4),
-    "rotate": ("attention", "rotate_kernel", {**ATTENTION, "rows": N},
+    "gate": ("norm.gate_kernel", {"wide": B, "out": B}, {"B": 1024}, 4),
+    "join": ("norm.join_kernel", {"states": B, "inputs": B, "out": B}, {"B": 1024}, 4),
+    "spread": ("norm.spread_kernel", {"few": F, "places": "*i32", "out": F}, {"B": 1024}, 4),
+    "rotate": ("attention.rotate_kernel", {**ATTENTION, "rows": N},
                {**QWEN3, "HB": 32, "NORM": True}, 4),
-    "rows, silu": ("product", "rows_kernel", PRODUCT,
+    "rows, silu": ("product.rows_kernel", PRODUCT,
                    {"BN": 16, "BK": 128, "MB": 16, "EVEN": True, **FUSED, "SILU": True,
                     "GATED": False, "STAGES": 4, "LINES": 8}, 2),
 }  # fmt: skip
 
 
+def compiled(target: str, *asked: str) -> list[dict[str, Any]]:
+    """Compile kernels for an architecture such as sm_90, all unless some are asked for."""
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    command = [sys.executable, __file__, target, *asked]
+    made = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+    assert made.returncode == 0, made.stderr
+    return [json.loads(line) for line in made.stdout.splitlines()]
+
+
 def built(name: str, capability: int, file: str = "") -> dict[str, Any]:
-    """Compile one kernel of BUILDS, of a file if one is given, for a capability such as 90."""
+    """Compile one kernel, of a file if one is given, for a capability such as 90."""
     from triton import compile as build
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    module, kernel, types, constants, warps = BUILDS[name]
+    table, package = (BUILDS, PACKAGE) if name in BUILDS else (round_builds.BUILDS, ROUNDS)
+    place, types, constants, warps = table[name]
+    module, kernel = place.split(".")
     function = getattr(
-        module_at(Path(file)) if file else import_module(f"{PACKAGE}.{module}"), kernel
+        module_at(Path(file)) if file else import_module(f"{package}.{module}"), kernel
     )
     names = function.arg_names
     early = capability >= 90 and "PDL" in names
@@ -80,10 +94,10 @@ def built(name: str, capability: int, file: str = "") -> dict[str, Any]:
         fn=function, signature=signature, attrs=aligned,
         constexprs={(names.index(n),): value for n, value in constants.items()},
     )  # fmt: skip
-    options = {"num_warps": warps, "launch_pdl": early}
+    options = {"num_warps": warps} | ({"launch_pdl": True} if early else {})
     result = build(source, target=GPUTarget("cuda", capability, 32), options=options)
     return {"name": name, **usage(result.asm["cubin"]), **order(result.asm["ptx"]),
-            "shared": result.metadata.shared}  # fmt: skip
+            "shared": result.metadata.shared, "threads": 32 * warps}  # fmt: skip
 
 
 def module_at(file: Path) -> ModuleType:
@@ -124,6 +138,6 @@ def order(ptx: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    for asked in sys.argv[2:] or BUILDS:
+    for asked in sys.argv[2:] or [*BUILDS, *round_builds.BUILDS]:
         wanted, _, place = asked.partition("=")
         print(json.dumps(built(wanted, int(sys.argv[1].removeprefix("sm_")), place)), flush=True)

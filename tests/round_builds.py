@@ -1,15 +1,6 @@
-"""Compile kernels of `decoding.gpu` for GPUs that are not there: `python round_builds.py sm_90`.
+"""Kernels of `decoding.gpu` as `kernel_builds` compiles them for GPUs that are not there."""
 
-Prints one JSON object a kernel: registers and bytes of stack (spills) a thread, shared memory.
-Without the interpreter, so in a process of its own.
-"""
-
-import json
-import sys
-from importlib import import_module
 from typing import Any
-
-from kernel_builds import usage
 
 PACKAGE = "speculative_tts.decoding.gpu.kernels"
 F, D, N, I, U = "*fp32", "*fp64", "*i64", "*i32", "*u8"  # noqa: E741
@@ -43,8 +34,9 @@ CHOSEN = {"TOP": 50, "FEW": 64}
 PATH = {"SIZE": 256, "TILE": 16, "SHARED": True, "BOUNDARY": True, "STOPS": True}
 ENDING = {"PROMPTED": False, "DRAFTS": True, "ACCEPT": 1, "NEXT": 3}
 SETTLED = {"DRAFTED": True, "RETRY": True, "SIZE": 16}
-BUILDS: dict[str, tuple[str, dict[str, str], dict[str, Any], int]] = {
-    # kernel, types (others are i32), constants, warps
+Build = tuple[str, dict[str, str], dict[str, Any], int]
+"""A kernel of a module, types of its arguments (others are i32), constants, warps."""
+BUILDS: dict[str, Build] = {
     "softmax": ("laws.softmax_kernel", LAW, {"ENDS": True, "TILE": 8192}, 16),
     "nucleus": ("laws.nucleus_kernel", LAW, {"ENDS": True, "TILE": 8192}, 16),
     "prepared": ("logits.prepared_kernel", LAW,
@@ -86,30 +78,3 @@ BUILDS: dict[str, tuple[str, dict[str, str], dict[str, Any], int]] = {
     "residual": ("groups.residual_kernel", GROUP,
                  {"SIZE": 64, "MEMBERS": 16, "TINY": 1.1754943508222875e-38}, 4),
 }  # fmt: skip
-
-
-def built(name: str, capability: int) -> dict[str, Any]:
-    """Compile one kernel of BUILDS for a compute capability such as 90."""
-    from triton import compile as build
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
-    place, types, constants, warps = BUILDS[name]
-    module, kernel = place.split(".")
-    function = getattr(import_module(f"{PACKAGE}.{module}"), kernel)
-    names = function.arg_names
-    signature = {n: "constexpr" if n in constants else types.get(n, "i32") for n in names}
-    aligned = {
-        (i,): [["tt.divisibility", 16]] for i, n in enumerate(names) if signature[n].startswith("*")
-    }
-    source = ASTSource(
-        fn=function, signature=signature, attrs=aligned,
-        constexprs={(names.index(n),): value for n, value in constants.items()},
-    )  # fmt: skip
-    result = build(source, target=GPUTarget("cuda", capability, 32), options={"num_warps": warps})
-    return {"name": name, **usage(result.asm["cubin"]), "shared": result.metadata.shared}
-
-
-if __name__ == "__main__":
-    for asked in sys.argv[2:] or BUILDS:
-        print(json.dumps(built(asked, int(sys.argv[1].removeprefix("sm_")))), flush=True)

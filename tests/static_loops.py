@@ -113,7 +113,8 @@ def moved(x: Any, device: torch.device) -> Any:
     if isinstance(x, torch.nn.Module):
         return copy.deepcopy(x).to(device)
     if isinstance(x, list | tuple):
-        return type(x)(moved(part, device) for part in x)
+        parts = [moved(part, device) for part in x]
+        return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
     if not type(x).__module__.startswith(("speculative_tts", "head_stubs")) or isinstance(x, Enum):
         return x
     twin = copy.copy(x)

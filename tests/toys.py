@@ -68,10 +68,6 @@ class AgainConfig(DrafterConfig):
     built_by = "toys:Again.build"
     name: str = "again"
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        return ()
-
 
 @dataclass(frozen=True)
 class Again:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from speculative_tts.bench import gpu_limits
 from speculative_tts.bench.coin import TossedSpeculation
 from speculative_tts.bench.sizes import SIZES, ModelSize
 from speculative_tts.bench.table import grid
@@ -51,6 +52,11 @@ class Case:
     captured: bool = True
     recurrent: bool = False  # it drafts, not a second model
 
+    @property
+    def drafter(self) -> str:
+        """What drafts, as `gpu_limits.work` calls it."""
+        return "" if self.rate is None else "recurrent" if self.recurrent else "draft"
+
 
 CASES = (
     *(Case(1, rate) for rate in (None, *RATES)),
@@ -72,6 +78,10 @@ def run_gpu(config: BenchConfig, out: Path) -> int:
     result: dict[str, Any] = {
         "sizes": {},
         "bytes_per_second": bandwidth(device),
+        "operations_per_second": gpu_limits.peak(
+            torch.cuda.get_device_properties(device), torch.bfloat16
+        ),
+        "kernels_per_second": gpu_limits.kernels_per_second(device),
         "lookahead": config.drafted,
         "provenance": provenance(config),
     }
@@ -86,7 +96,7 @@ def run_gpu(config: BenchConfig, out: Path) -> int:
         result["sizes"][name] = measured
         for row in rows(size, config, device, cases, deadline):
             measured["rows"].append(row)
-            print(grid(cells(size.title, row, result["bytes_per_second"]), ())[0], flush=True)
+            print(grid(cells(size.title, row, result), ())[0], flush=True)
             keep()
     if time.monotonic() < deadline:
         result["parity"] = parity(SIZES[PARITY], config.seed, device)
@@ -112,9 +122,6 @@ def rows(
     for case in cases:
         if time.monotonic() >= deadline:
             return
-        if device.type == "cuda":
-            torch.cuda.empty_cache()
-            torch.cuda.reset_peak_memory_stats()
         tokens = config.tokens if case.captured else min(config.tokens, EAGER_TOKENS)
         spec: LoopSpec[Any] = alone(target, (), size.sampler)
         if case.rate is not None:
@@ -125,13 +132,19 @@ def rows(
             Request(str(row), size.prompt(target, row), None, tokens, tokens, 0)
             for row in range(case.batch)
         ]
+        kernels = gpu_limits.kernels_of(spec, requests) if device.type == "cuda" else None
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
         graphs = Graphs(cuda_graph) if case.captured and device.type == "cuda" else EAGER
+        context, drafted = size.length + tokens / 2, config.drafted if case.drafter else 0
         row = {
             "batch": case.batch,
             "rate": case.rate,
             "captured": case.captured,
             "recurrent": case.recurrent,
-            "bytes_per_step": target.step_bytes,
+            **gpu_limits.work(size, case.batch, context, dtype.itemsize, drafted, case.drafter),
+            "kernels_per_step": kernels,
             **timed(graphs, spec, requests, device),
         }
         if device.type == "cuda":
@@ -220,26 +233,27 @@ def event_seconds(run: Callable[[], object]) -> float:
 
 COLUMNS = (
     "size", "graphs", "batch", "system", "tokens/s", "steps alone, tokens/s", "tokens a round",
-    "of the memory's limit", "prefill, ms", "peak, GiB",
+    *(f"of the limit of {name}" for name in gpu_limits.LIMITS), "kernels", "prefill, ms",
+    "peak, GiB",
 )  # fmt: skip
 
 
-def cells(title: str, row: dict[str, Any], bytes_per_second: float) -> list[object]:
-    """Return one row of the table; the limit is that of reading the target once a step."""
+def cells(title: str, row: dict[str, Any], limits: dict[str, Any]) -> list[object]:
+    """Return one row of the table; "-" where a limit is not known."""
     drafts, seconds = row["rate"] is not None, row["prefill_seconds"] + row["step_seconds"]
     stepped = row["tokens"] - row["batch"]  # the prefill gives each its first
-    speed = stepped / row["step_seconds"]
     drafter = "recurrent layer" if row["recurrent"] else "speculative"
-    share = speed / row["batch"] * row["bytes_per_step"] / bytes_per_second
+    shares = gpu_limits.shares(row, limits).values()
     return [
         title,
         "on" if row["captured"] else "off",
         row["batch"],
         f"{drafter}, {row['rate']:g} pass (synthetic)" if drafts else "alone",
         f"{row['tokens'] / seconds:,.0f}",
-        f"{speed:,.0f}",
+        f"{stepped / row['step_seconds']:,.0f}",
         f"{stepped / row['rounds']:.2f}" if drafts else "",
-        "" if drafts else f"{share:.0%}",
+        *("-" if share is None else f"{share:.1%}" for share in shares),
+        row["kernels_per_step"] or "-",
         f"{row['prefill_seconds'] * 1e3:.1f}",
         f"{row['peak_bytes'] / 2**30:.1f}" if "peak_bytes" in row else "",
     ]
@@ -248,11 +262,10 @@ def cells(title: str, row: dict[str, Any], bytes_per_second: float) -> list[obje
 def table(result: dict[str, Any]) -> str:
     """Format the result for people."""
     measured: Iterable[dict[str, Any]] = result["sizes"].values()
-    read = result["bytes_per_second"]
-    rows = [cells(size["title"], row, read) for size in measured for row in size["rows"]]
+    rows = [cells(size["title"], row, result) for size in measured for row in size["rows"]]
     lines = [*grid(COLUMNS, rows), ""]
     lines += [f"bfloat16, lookahead {result['lookahead']}, prefill included in tokens/s."]
-    lines += [f"Memory reads {read / 1e9:.0f} GB/s."]
+    lines += gpu_limits.described(result)
     if "parity" in result:
         apart = ", ".join(f"{name} {value:.1g}" for name, value in result["parity"].items())
         lines += [f"Distributions beside the CPU's in float32, mean total variation: {apart}."]

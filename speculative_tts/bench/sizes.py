@@ -17,7 +17,6 @@ from speculative_tts.costs.layers import State, decoder_of, random_layers
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.decoder.config import DecoderConfig, RopeScaling
-from speculative_tts.models.decoder.decoder import Decoder
 from speculative_tts.models.decoder.matrix import matrix
 from speculative_tts.models.families.code_lm import CodeLM
 from speculative_tts.models.recurrent import BlockTensors, LayerTensors, RecurrentLayer
@@ -124,10 +123,7 @@ class ModelSize:
 
     def draft_of(self, model: CodeLM) -> CodeLM:
         """Build a draft of some of a target's layers, sharing its memory."""
-        whole = model.decoder
-        config = replace(whole.config, layers=len(self.draft))
-        layers = [whole.layers[index] for index in self.draft]
-        return CodeLM(Decoder(config, layers, whole.norm), model.embedding, model.head)
+        return CodeLM(model.decoder.some(self.draft), model.embedding, model.head)
 
     def recurrent_of(self, model: CodeLM, dtype: torch.dtype, seed: int) -> RecurrentLayer:
         """Build a recurrent layer of one block with random weights, as wide as a trained one."""

@@ -72,10 +72,7 @@ def acoustic_groups(config: GroupsConfig, sources: Sources) -> store.Entry:
         "codec": content_hash(sources.codec[1]),  # whose codebook the likeness is to
     }
     return store.find_or_make(
-        Path(config.cache),
-        KIND,
-        origin | options,
-        lambda: make(config, layout, sources, counts),
+        Path(config.cache), KIND, origin | options, lambda: make(config, layout, sources, counts)
     )
 
 

@@ -22,14 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from speculative_tts.files import (
-    check_folder,
-    file_hash,
-    running,
-    text_hash,
-    write_atomic,
-    writing,
-)
+from speculative_tts.files import check_folder, file_hash, running, text_hash, write_atomic, writing
 from speculative_tts.texts import some
 from speculative_tts.typed import json_text
 
@@ -71,10 +64,7 @@ def folder_of(root: Path, kind: str, description: Description) -> Path:
 
 
 def open_entry(folder: Path) -> Entry:
-    """Open a cache folder.
-
-    Raise DamagedError saying what is wrong with it, FileNotFoundError when there is none.
-    """
+    """Open a cache; raise DamagedError for a broken one, FileNotFoundError where there is none."""
     manifest = _manifest(folder)
     arrays = {}
     for name, expected in manifest["files"].items():

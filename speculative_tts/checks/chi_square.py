@@ -31,10 +31,7 @@ def chi_square(counts: np.ndarray, law: np.ndarray) -> tuple[float, float]:
 
 
 def two_samples(one: np.ndarray, other: np.ndarray) -> tuple[float, float]:
-    """Return the chi-square of homogeneity of two samples of cell numbers, and its bound.
-
-    Rare cells are pooled.
-    """
+    """Return the chi-square of homogeneity of two samples, rare cells pooled, and its bound."""
     cells, place = np.unique(np.concatenate([one, other]), return_inverse=True)
     table = np.stack(
         [np.bincount(part, minlength=len(cells)) for part in np.split(place, [len(one)])]

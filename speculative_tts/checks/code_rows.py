@@ -16,17 +16,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from speculative_tts.checks.compare import close, need, read_arrays, read_json, same
+from speculative_tts.checks.compare import close, need, read_arrays, read_object, same
+from speculative_tts.checks.decoding import CPU, along, drawn_from, expected_law, sped
 from speculative_tts.checks.registry import CheckRow, FormatError
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.loops.one_by_one import autoregressive
-from speculative_tts.decoding.loops.speculation import Speculation
-from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
-from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
+from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.families.code_rows import RowLM
 from speculative_tts.models.families.row_layout import RowLayout
 from speculative_tts.models.prompt import Prompt
@@ -35,8 +33,6 @@ from speculative_tts.schema.common import CheckpointConfig, RowsConfig
 from speculative_tts.schema.limits import NonNegative, Nucleus, Positive, Whole
 from speculative_tts.typed import exactly, refuse_unknown
 
-CPU = torch.device("cpu")
-LOOKAHEAD = 3
 KEYS = ("rows", "prompts", "model", "sampler", "frames")  # of golden.json
 MAKERS = ("said", "opened_here")  # of a prompt: what only those who made it need
 
@@ -92,9 +88,7 @@ class _Golden:
     @cached_property
     def about(self) -> dict[str, Any]:
         where = self.folder / "golden.json"
-        about = read_json(where)
-        if not isinstance(about, dict):
-            raise FormatError(f"{where} holds no object; it is not in the golden format")
+        about = read_object(where)
         refuse_unknown(about, KEYS, where)
         return about
 
@@ -173,17 +167,9 @@ def _logits(golden: _Golden, one: _Said) -> Iterator[CheckRow]:
     expected = golden.optional(one, "logits")
     if expected is not None:
         rows = golden.sequence(one, "frames_greedy", len(expected) - 1)
-        got = _along(golden.model("free"), rows, len(one.ids) - 1, len(expected))
+        got = along(golden.model("free"), rows, len(one.ids) - 1, len(expected))
         order = golden.layout.order(text_rows=True)
         yield close(f"{one.name}: logits", got, expected[:, order])
-
-
-@torch.inference_mode()
-def _along(model: RowLM, rows: list[int], first: int, number: int) -> Tensor:
-    """Return the logits after each of `number` rows from `first` on, [number, ids]."""
-    cache = model.cache(1, len(rows))
-    hidden = model.decoder.extend(model.prompt(rows)[None], cache, torch.zeros(1).long())
-    return model.logits(hidden[0, first : first + number])
 
 
 def _greedy(golden: _Golden, one: _Said, kind: str) -> Iterator[CheckRow]:
@@ -197,9 +183,8 @@ def _greedy(golden: _Golden, one: _Said, kind: str) -> Iterator[CheckRow]:
     order = model.layout.order(text_rows=kind == "free")
     said = order[outcome.tokens].tolist()
     yield same(f"{one.name}: greedy, {kind}", [*one.ids, *said], expected)
-    drafter, rule = LMDrafter(model.subset([0])), Tolerance(0.0)
-    (sped,) = Speculation(model, drafter, rule, sampler, stops, LOOKAHEAD).decode([request])
-    yield same(f"{one.name}: greedy, {kind}, speculative", sped.tokens, outcome.tokens)
+    (both,) = sped(model, LMDrafter(model.subset([0])), sampler, stops, [request])
+    yield same(f"{one.name}: greedy, {kind}, speculative", both.tokens, outcome.tokens)
 
 
 def _sampled(golden: _Golden, one: _Said, kind: str) -> Iterator[CheckRow]:
@@ -208,13 +193,6 @@ def _sampled(golden: _Golden, one: _Said, kind: str) -> Iterator[CheckRow]:
         return
     model, number = golden.model(kind), len(scores)
     rows = golden.sequence(one, f"{kind}_sampled", number)
-    logits = _along(model, rows, len(one.ids) - 1, number)
-    stop = StopRule.build(
-        model.layout.stop_ids, model.vocab_size, [0], CPU,
-        [tuple(sorted(set(model.speech_ids(list(one.ids)))))],
-    )  # fmt: skip
-    history = torch.tensor([model.speech_ids(rows[len(one.ids) :])])
-    law = golden.sampler(kind)(logits[None], history, torch.arange(number)[None], stop)[0]
+    law = drawn_from(golden.sampler(kind), model, rows, len(one.ids), number)
     order = model.layout.order(text_rows=kind == "free")
-    expected = torch.from_numpy(scores).softmax(-1)[:, order]
-    yield close(f"{one.name}: sampler, {kind}", law, expected)
+    yield close(f"{one.name}: sampler, {kind}", law, expected_law(scores, order))

@@ -70,6 +70,14 @@ def read_json(path: Path) -> Any:
         raise FormatError(f"{path} is not JSON ({error}); copy it again") from error
 
 
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a JSON object; FormatError for another value, too."""
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise FormatError(f"{path} holds no object; it is not in the golden format")
+    return found
+
+
 def need(arrays: dict[str, Any], name: str, path: Path) -> Any:
     """Return one entry of a golden file; FormatError names a missing one."""
     if name not in arrays:

@@ -17,23 +17,21 @@ from torch import Tensor
 
 from speculative_tts.checks.chi_square import chi_square, two_samples
 from speculative_tts.checks.compare import close, need, read_arrays, read_json, same
+from speculative_tts.checks.decoding import CPU, sped
 from speculative_tts.checks.precision import PRECISIONS, bfloat16, laws
 from speculative_tts.checks.registry import CheckRow, FormatError
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.loops.one_by_one import autoregressive
-from speculative_tts.decoding.loops.speculation import Speculation
-from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
 from speculative_tts.integrations.bistream import bistream
 from speculative_tts.models.families import cosyvoice
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
+from speculative_tts.models.speech_lm import FromStates
 from speculative_tts.schema.decode import Repetition
 
-CPU = torch.device("cpu")
 DRAWS = 3_000  # utterances that are decoded beside the recorded sequences
-LOOKAHEAD = 3
 VARIANTS = {
     "head": Repetition.current,
     "legacy": Repetition.redraw_eos,
@@ -109,20 +107,16 @@ class _Recorded:
         return torch.stack(self.logits).log_softmax(-1)
 
 
-class _Level:
+class _Level(FromStates):
     """A model for many requests with prompts of one length, which are run in one pass."""
 
     def __init__(self, model: MergedVocabLM) -> None:
         self._model, self.vocab_size, self.device = model, model.vocab_size, model.device
-        self.cache, self.extend = model.cache, model.extend
-        self.extend_hidden, self.logits = model.extend_hidden, model.logits
+        self.cache, self.extend_hidden, self.logits = model.cache, model.extend_hidden, model.logits
 
     def prefill_hidden(self, prompts: list[Tensor], cache: Any) -> Tensor:
         start = torch.zeros(len(prompts), dtype=torch.int64)
         return self._model.decoder.extend(torch.stack(prompts), cache, start)[:, -1]
-
-    def prefill(self, prompts: list[Tensor], cache: Any) -> Tensor:
-        return self.logits(self.prefill_hidden(prompts, cache))
 
 
 def _prompt(model: MergedVocabLM, case: dict[str, Any]) -> Tensor:
@@ -154,9 +148,8 @@ def _greedy(golden: _CosyVoiceGolden, case: dict[str, Any]) -> Iterator[CheckRow
     logprobs = golden.array("logprobs.npz", case["id"])
     yield close(f"{name}: log-probabilities", recorded.logprobs()[: len(logprobs)], logprobs)
     drafter = LMDrafter(_draft(model))
-    speculation = Speculation(model, drafter, Tolerance(0.0), sampler, stops, LOOKAHEAD)
-    (sped,) = speculation.decode([request])
-    yield same(f"{name}: speculative tokens", np.array(sped.tokens), np.array(expected))
+    (both,) = sped(model, drafter, sampler, stops, [request])
+    yield same(f"{name}: speculative tokens", np.array(both.tokens), np.array(expected))
 
 
 def _draft(model: MergedVocabLM) -> MergedVocabLM:
@@ -294,11 +287,10 @@ def sampled(model: MergedVocabLM, sampler: Sampler, case: dict[str, Any]) -> dic
     requests = [_request(model, case, f"sequence {n}") for n in range(DRAWS)]
     stops = model.layout.stop_ids
     target, drafter = _Level(model), LMDrafter(_Level(_draft(model)))
-    speculation = Speculation(target, drafter, Tolerance(0.0), sampler, stops, LOOKAHEAD)
-    sped = speculation.decode(requests)
+    both = sped(target, drafter, sampler, stops, requests)
     alone = autoregressive(target, stops, sampler, requests)
     out = {}
-    for system, outcomes in (("autoregressive", alone), ("speculative", sped)):
+    for system, outcomes in (("autoregressive", alone), ("speculative", both)):
         codes = np.full((DRAWS, case["max_len"]), -1)
         for row, outcome in zip(codes, outcomes, strict=True):
             kept = [token for token in outcome.tokens if token not in stops]

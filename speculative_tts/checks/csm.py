@@ -17,22 +17,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from speculative_tts.checks.compare import close, need, read_arrays, read_json, same
+from speculative_tts.checks.compare import close, need, read_arrays, read_object, same
+from speculative_tts.checks.decoding import CPU, sped
 from speculative_tts.checks.registry import CheckRow, FormatError
 from speculative_tts.codecs.mimi import MimiCodec
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lookup import LookupDrafter
 from speculative_tts.decoding.loops.one_by_one import autoregressive
-from speculative_tts.decoding.loops.speculation import Speculation
-from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.families.csm.lm import CsmLM
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.typed import typed
-
-CPU = torch.device("cpu")
-LOOKAHEAD = 3
 
 
 @dataclass(frozen=True)
@@ -72,10 +68,7 @@ class _GoldenTalk:
 
     @cached_property
     def about(self) -> dict[str, Any]:
-        about = read_json(self.where)
-        if not isinstance(about, dict):
-            raise FormatError(f"{self.where} holds no object; it is not in the golden format")
-        return about
+        return read_object(self.where)
 
     @cached_property
     def prompts(self) -> list[_SpokenTurn]:
@@ -145,6 +138,5 @@ def _frames(golden: _GoldenTalk, name: str, prompt: Tensor) -> Iterator[CheckRow
     (outcome,) = autoregressive(model, stops, sampler, [request])
     yield same(f"{name}: greedy", outcome.tokens, ids)
     drafter = LookupDrafter(model.vocab_size, CPU)
-    made = Speculation(model, drafter, Tolerance(0.0), sampler, stops, LOOKAHEAD)
-    (sped,) = made.decode([request])
-    yield same(f"{name}: greedy, speculative", sped.tokens, ids)
+    (both,) = sped(model, drafter, sampler, stops, [request])
+    yield same(f"{name}: greedy, speculative", both.tokens, ids)

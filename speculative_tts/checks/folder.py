@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +43,8 @@ def describe(folder: Path) -> Description:
     kind = read_json(folder / "config.json")["model_type"]
     sizes = f"{config.layers} layers, width {config.hidden} and {config.vocab_size} rows"
     lines = [f"{folder} is a {kind} of {sizes}"]
-    missing = [f"{one.name}: copy it from the checkpoint" for one in _absent(folder)]
+    absent = [file for file in weight_files(folder) if not file.is_file()]
+    missing = [f"{one.name}: copy it from the checkpoint" for one in absent]
     if not any((folder / name).is_file() for name in TOKENIZER):
         return Description(tuple(lines), (), (*missing, f"a tokenizer ({' or '.join(TOKENIZER)})"))
     vocabulary = read_tokenizer(folder, COPY).get_vocab()
@@ -58,7 +58,8 @@ def describe(folder: Path) -> Description:
     lines += [f"  {count} tokens like {pattern}" for pattern, count in patterns.items()]
     name, rows = _known(patterns)
     if name is None:
-        others = [token for token in _added(folder) if not _like(token, patterns)]
+        added = read_tokenizer(folder, COPY).added_tokens_decoder.values()
+        others = [one.content for one in added if not _like(one.content, patterns)]
         missing += ["rows.end, rows.user, rows.assistant: as the model was trained"]
         lines += [f"  other added tokens: {', '.join(others[-LISTED:]) or 'none'}"]
         code = f'  code: "{next(iter(patterns))}"'
@@ -83,11 +84,6 @@ def numbered(vocabulary: dict[str, int]) -> dict[str, int]:
     return {pattern: count for pattern, count in counts.most_common() if count >= FEWEST}
 
 
-def _absent(folder: Path) -> Iterator[Path]:
-    """Yield files of weights that the folder names and lacks; ValueError where it names none."""
-    yield from (file for file in weight_files(folder) if not file.is_file())
-
-
 def _known(patterns: dict[str, int]) -> tuple[str | None, dict[str, Any]]:
     """Return the shipped target whose codes are written so, and its rows; None where none is."""
     for pattern in patterns:
@@ -98,10 +94,6 @@ def _known(patterns: dict[str, int]) -> tuple[str | None, dict[str, Any]]:
     if RowsConfig.code in patterns:
         return LLASA, {}
     return None, {}
-
-
-def _added(folder: Path) -> list[str]:
-    return [token.content for token in read_tokenizer(folder, COPY).added_tokens_decoder.values()]
 
 
 def _like(token: str, patterns: dict[str, int]) -> bool:

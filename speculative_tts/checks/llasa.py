@@ -18,17 +18,15 @@ from torch import Tensor
 
 from speculative_tts.caches.groups import normalise
 from speculative_tts.checks.compare import close, need, read_arrays, read_json, same
+from speculative_tts.checks.decoding import CPU, along, drawn_from, expected_law, sped
 from speculative_tts.checks.precision import PRECISIONS, bfloat16, laws
 from speculative_tts.checks.registry import CheckRow, FormatError
 from speculative_tts.codecs import fsq
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.loops.one_by_one import autoregressive
-from speculative_tts.decoding.loops.speculation import Speculation
-from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
-from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
+from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.families.code_rows import RowLM, code_embedding
 from speculative_tts.models.families.row_layout import RowLayout
 from speculative_tts.models.prompt import Prompt
@@ -36,9 +34,7 @@ from speculative_tts.schema.common import CheckpointConfig, RowsConfig
 from speculative_tts.training.data.columns import StoredUtterance
 from speculative_tts.training.data.pairs import write_rows
 
-CPU = torch.device("cpu")
 FIXED_DATE = "llama31"  # the template that has a date of its own; others take layout.json's
-LOOKAHEAD = 3
 SAMPLERS = {  # of transformers' generate with the published settings; top_k 50 is its default
     "card": Sampler(0.8, 50, 1.0),
     "card_update": Sampler(0.9, 50, 0.95),
@@ -186,12 +182,9 @@ def _precision(golden: _LlasaGolden, style: str) -> Iterator[CheckRow]:
         yield bfloat16(f"{style}: {case}", (laws(one, prompt, codes) for one, prompt in pairs))
 
 
-@torch.inference_mode()
 def _logits(model: RowLM, rows: list[int], first: int, number: int) -> Tensor:
     """Return the logits after each of `number` positions from `first` on, in vocabulary order."""
-    cache = model.cache(1, len(rows))
-    hidden = model.decoder.extend(model.prompt(rows)[None], cache, torch.zeros(1).long())
-    logits = model.logits(hidden[0, first : first + number])
+    logits = along(model, rows, first, number)
     order = model.layout.order(text_rows=True)
     return torch.empty_like(logits).index_copy_(1, order, logits)
 
@@ -210,9 +203,9 @@ def _greedy(golden: _LlasaGolden, style: str) -> Iterator[CheckRow]:
         yield same(f"{style}: greedy {case}, codes", codes, expected["all_codes"])
         ended = float(outcome.stopped != expected["ended_with_eos"])
         yield CheckRow(f"{style}: greedy {case}, stop", ended, 0.0)
-        draft = model.subset([0])  # of other opinions
-        got = _sped(model, draft, request)
-        yield same(f"{style}: greedy {case}, speculative", got[0].tokens, outcome.tokens)
+        drafter = LMDrafter(model.subset([0]))  # of other opinions
+        (got,) = sped(model, drafter, Sampler(0.0), model.layout.stop_ids, [request])
+        yield same(f"{style}: greedy {case}, speculative", got.tokens, outcome.tokens)
 
 
 def _drafted_by_another(golden: _LlasaGolden) -> Iterator[CheckRow]:
@@ -226,15 +219,9 @@ def _drafted_by_another(golden: _LlasaGolden) -> Iterator[CheckRow]:
         theirs = _request(draft, golden.prompt(draft_name, case), limit)
         request = replace(request, draft_prompt=theirs.prompt)
         greedy, stops = Sampler(0.0), model.layout.stop_ids
-        alone = autoregressive(model, stops, greedy, [request])
-        both = _sped(model, draft, request)
-        yield same(f"{name} drafted by {draft_name}", both[0].tokens, alone[0].tokens)
-
-
-def _sped(model: RowLM, draft: RowLM, request: Request) -> list[Outcome]:
-    """Decode greedily by the exact rule."""
-    rule, greedy, stops = Tolerance(0.0), Sampler(0.0), model.layout.stop_ids
-    return Speculation(model, LMDrafter(draft), rule, greedy, stops, LOOKAHEAD).decode([request])
+        (alone,) = autoregressive(model, stops, greedy, [request])
+        (both,) = sped(model, LMDrafter(draft), greedy, stops, [request])
+        yield same(f"{name} drafted by {draft_name}", both.tokens, alone.tokens)
 
 
 def _request(model: RowLM, prompt: list[int], max_length: int) -> Request:
@@ -249,15 +236,10 @@ def _sampling(golden: _LlasaGolden, style: str) -> Iterator[CheckRow]:
     for name, sampler in SAMPLERS.items():
         if f"{style}/{name}/scores" not in arrays:
             continue
-        scores = torch.from_numpy(arrays[f"{style}/{name}/scores"])
-        rows = arrays[f"{style}/{name}/ids"].tolist()
-        prompt, number = rows[: -len(scores)], len(scores)
-        logits = _logits(model, rows, len(prompt) - 1, number)[:, order]
-        history = torch.tensor([model.speech_ids(rows[len(prompt) :])])
-        prompted = tuple(sorted(set(model.speech_ids(prompt))))
-        stop = StopRule.build(model.layout.stop_ids, len(order), [0], CPU, [prompted])
-        got = sampler(logits[None], history, torch.arange(number)[None], stop)[0]
-        yield close(f"{style}: sampler {name}", got, scores.softmax(-1)[:, order])
+        scores, rows = (arrays[f"{style}/{name}/{array}"] for array in ("scores", "ids"))
+        number = len(scores)
+        got = drawn_from(sampler, model, rows.tolist(), len(rows) - number, number)
+        yield close(f"{style}: sampler {name}", got, expected_law(scores, order))
 
 
 def _similarity(golden: _LlasaGolden, style: str) -> Iterator[CheckRow]:

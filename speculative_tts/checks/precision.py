@@ -1,35 +1,19 @@
 """Measure how far bfloat16 moves a model's distributions from float32, along recorded codes."""
 
 from collections.abc import Iterable
-from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from speculative_tts.checks.registry import CheckRow
+from speculative_tts.models.speech_lm import Model
 
 PRECISIONS = (torch.float32, torch.bfloat16)
 LIMIT = 0.02  # of a total variation; official shapes with random weights have 0.003 to 0.011
 
 
-class Stepped(Protocol):
-    """The part of a speech LM that this check calls."""
-
-    def cache(self, batch: int, capacity: int) -> Any:
-        """Make a cache for `batch` rows."""
-        ...
-
-    def prefill(self, prompts: list[Tensor], cache: Any) -> Tensor:
-        """Return float32 logits of the first token, [batch, vocab]."""
-        ...
-
-    def extend(self, ids: Tensor, cache: Any, start: Tensor) -> Tensor:
-        """Return float32 logits after each of ids [batch, new]."""
-        ...
-
-
 @torch.inference_mode()
-def laws(model: Stepped, prompt: Tensor, codes: Tensor) -> Tensor:
+def laws(model: Model, prompt: Tensor, codes: Tensor) -> Tensor:
     """Return next-token distributions [n + 1, vocab] after a prompt and after each of n codes."""
     cache = model.cache(1, len(prompt) + len(codes))
     first = model.prefill([prompt], cache)

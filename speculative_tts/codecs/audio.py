@@ -28,6 +28,12 @@ class UnfitWaveError(ValueError):
     """Raised for a recording that a codec cannot encode; a corpus or list skips it."""
 
 
+def check_codes(codes: npt.NDArray[np.int64], n_codes: int) -> None:
+    """Raise ValueError for a code that a codec of `n_codes` entries does not have."""
+    if codes.size and not 0 <= int(codes.min()) <= int(codes.max()) < n_codes:
+        raise ValueError(f"codes must lie in [0, {n_codes}); drop stop tokens first")
+
+
 def read_wave(
     path: Path | str,
     sample_rate: int,

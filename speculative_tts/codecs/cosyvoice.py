@@ -60,10 +60,7 @@ class CosyVoiceCodec:
 
     @classmethod
     def load(cls, folder: Path) -> "CosyVoiceCodec":
-        """Open a released model folder.
-
-        Raise ValueError when it has no speech tokenizer, or files of two versions.
-        """
+        """Open a released folder; ValueError without a speech tokenizer or with mixed versions."""
         return cls(folder, find_tokenizer(folder))
 
     def encode(self, wave: np.ndarray) -> np.ndarray:

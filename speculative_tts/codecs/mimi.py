@@ -32,14 +32,16 @@ class _MimiKeys:
     vocab_size: Count = 2051
 
 
-@dataclass(frozen=True)
 class MimiCodec:
     """Code waves as frames of codes in one row, int64 [tokens]."""
 
-    model: Any
-    codebooks: int
-    size: int  # ids of a codebook
     n_layers = 1
+
+    def __init__(self, model: Any, codebooks: int, size: int) -> None:
+        self.model, self.codebooks, self.size = model, codebooks, size  # `size`: of a codebook
+        self.n_codes = size * codebooks  # ids of all codebooks
+        self.sample_rate = int(model.config.sampling_rate)  # of waves, in and out
+        self.token_rate = float(model.config.frame_rate) * codebooks
 
     @classmethod
     def load(cls, folder: Path) -> "MimiCodec":
@@ -56,21 +58,6 @@ class MimiCodec:
             )
         device = "cuda" if torch.cuda.is_available() else "cpu"
         return cls(model.float().to(device).eval(), stored.num_codebooks, stored.vocab_size)
-
-    @property
-    def sample_rate(self) -> int:
-        """Return the samples per second of waves, in and out."""
-        return int(self.model.config.sampling_rate)
-
-    @property
-    def token_rate(self) -> float:
-        """Return the codes per second."""
-        return float(self.model.config.frame_rate) * self.codebooks
-
-    @property
-    def n_codes(self) -> int:
-        """Return the number of ids of all codebooks."""
-        return self.size * self.codebooks
 
     @torch.inference_mode()
     def encode(self, wave: Wave) -> np.ndarray:

@@ -2,15 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from speculative_tts.assets import require
-from speculative_tts.codecs.codes_only import CodesOnly
-from speculative_tts.codecs.cosyvoice import CosyVoiceCodec
-from speculative_tts.codecs.tiny import TinyCodec
-from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
 from speculative_tts.installed import find
 
 SILENCE = 0.1  # seconds
@@ -48,36 +45,6 @@ class Codec(Protocol):
         ...
 
 
-def _speechtokenizer(path: Path) -> Codec:
-    from speculative_tts.codecs.speechtokenizer import SpeechTokenizerCodec  # torch, if needed
-
-    return SpeechTokenizerCodec.load(path)
-
-
-def _xcodec2(path: Path) -> Codec:
-    from speculative_tts.codecs.xcodec2 import Xcodec2  # torch and transformers, if needed
-
-    return Xcodec2.load(path)
-
-
-def _neucodec(path: Path) -> Codec:
-    from speculative_tts.codecs.neucodec import NeuCodec
-
-    return NeuCodec.load(path)
-
-
-def _snac(path: Path) -> Codec:
-    from speculative_tts.codecs.snac import SnacCodec
-
-    return SnacCodec.load(path)
-
-
-def _mimi(path: Path) -> Codec:
-    from speculative_tts.codecs.mimi import MimiCodec
-
-    return MimiCodec.load(path)
-
-
 @runtime_checkable
 class VoiceCodec(Protocol):
     """A codec whose decoder also uses the prompt: its voice, or its codes as context."""
@@ -110,16 +77,17 @@ class BatchCodec(Protocol):
         ...
 
 
-CODECS: dict[str, Callable[[Path], Codec]] = {
-    "codes": CodesOnly.load,
-    "mimi": _mimi,
-    "neucodec": _neucodec,
-    "snac": _snac,
-    "speechtokenizer": _speechtokenizer,
-    "cosyvoice": CosyVoiceCodec.load,
-    "tiny": TinyCodec.load,
-    "tiny_residual": ResidualTinyCodec.load,
-    "xcodec2": _xcodec2,
+# The class of each codec, imported when it is asked for: some need torch and transformers.
+CODECS = {
+    "codes": "codes_only:CodesOnly",
+    "cosyvoice": "cosyvoice:CosyVoiceCodec",
+    "mimi": "mimi:MimiCodec",
+    "neucodec": "neucodec:NeuCodec",
+    "snac": "snac:SnacCodec",
+    "speechtokenizer": "speechtokenizer:SpeechTokenizerCodec",
+    "tiny": "tiny:TinyCodec",
+    "tiny_residual": "tiny_residual:ResidualTinyCodec",
+    "xcodec2": "xcodec2:Xcodec2",
 }
 
 
@@ -144,5 +112,9 @@ def silence(codec: Codec) -> np.ndarray:
 
 def load_codec(name: str, path: Path) -> Codec:
     """Load the codec `name`, ours or an installed package's; ValueError for an unknown one."""
-    make: Callable[[Path], Codec] = CODECS.get(name) or find("codec", name, tuple(CODECS))
+    make: Callable[[Path], Codec]
+    if name in CODECS:
+        make = resolve_name(f"speculative_tts.codecs.{CODECS[name]}").load
+    else:
+        make = find("codec", name, tuple(CODECS))
     return make(require(path))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from speculative_tts.codecs.audio import Wave
+from speculative_tts.codecs.audio import Wave, check_codes
 from speculative_tts.codecs.pieces import Window, Windowed
 from speculative_tts.schema.limits import Count
 from speculative_tts.state_dicts import check_fit, read_state_dict
@@ -40,12 +40,19 @@ class _Settings:
     vq_strides: list[Count]
 
 
-@dataclass(frozen=True)
 class SnacCodec:
     """Code waves as frames of codes in one row, int64 [tokens]."""
 
-    model: Any
     n_layers = 1
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.levels = frame_levels(model.vq_strides)  # the codebook of each position of a frame
+        self.size = int(model.codebook_size)  # codes of a position
+        self.n_codes = self.size * len(self.levels)
+        self.sample_rate = int(model.sampling_rate)  # of waves, in and out
+        self.hop = int(model.hop_length) * int(model.vq_strides[0])  # samples of a frame
+        self.token_rate = self.sample_rate / self.hop * len(self.levels)
 
     @classmethod
     def load(cls, folder: Path) -> "SnacCodec":
@@ -68,36 +75,6 @@ class SnacCodec:
         model.load_state_dict(state)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         return cls(model.to(device).eval().requires_grad_(requires_grad=False))
-
-    @property
-    def sample_rate(self) -> int:
-        """Return the samples per second of waves, in and out."""
-        return int(self.model.sampling_rate)
-
-    @property
-    def levels(self) -> tuple[int, ...]:
-        """Return the codebook of each position of a frame."""
-        return frame_levels(self.model.vq_strides)
-
-    @property
-    def hop(self) -> int:
-        """Return the samples of a frame."""
-        return int(self.model.hop_length) * int(self.model.vq_strides[0])
-
-    @property
-    def token_rate(self) -> float:
-        """Return the codes per second."""
-        return self.sample_rate / self.hop * len(self.levels)
-
-    @property
-    def size(self) -> int:
-        """Return the number of codes of a position."""
-        return int(self.model.codebook_size)
-
-    @property
-    def n_codes(self) -> int:
-        """Return the number of codes of all positions of a frame."""
-        return self.size * len(self.levels)
 
     @cached_property
     def codebook(self) -> np.ndarray:
@@ -209,8 +186,7 @@ def whole_frames(codes: np.ndarray, length: int, size: int) -> np.ndarray:
     parts of frames, which are dropped. Raises ValueError for a code out of range.
     """
     codes = np.asarray(codes, dtype=np.int64)
-    if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < length * size:
-        raise ValueError(f"codes must lie in [0, {length * size}); drop stop tokens first")
+    check_codes(codes, length * size)
     begins = np.flatnonzero(codes // size == 0)
     begins = begins[begins + length <= len(codes)]
     frames = codes[begins[:, None] + np.arange(length)]

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from speculative_tts.codecs.audio import check_codes
 from speculative_tts.codecs.seanet import SeanetConfig, SeanetDecoder, SeanetEncoder
 from speculative_tts.state_dicts import check_fit, read_state_dict
 from speculative_tts.typed import FLAT, read_json, typed
@@ -132,45 +133,21 @@ class SpeechTokenizer(nn.Module):
         return projected
 
 
-@dataclass(frozen=True)
 class SpeechTokenizerCodec:
-    """The model as a codec between NumPy waves and codes [layers, tokens].
+    """The model as a codec of NumPy waves, codes [layers, tokens]; on a GPU if torch finds one."""
 
-    It runs on a GPU if torch finds one.
-    """
-
-    model: SpeechTokenizer
+    def __init__(self, model: SpeechTokenizer) -> None:
+        self.model, config = model, model.config
+        self.n_layers, self.n_codes = config.n_q, config.codebook_size  # codes of each layer
+        self.sample_rate = config.sample_rate
+        self.token_rate = config.sample_rate / config.seanet.hop  # of each layer
+        self.device = model.quantizer.books[0].embed.device
 
     @classmethod
     def load(cls, folder: Path) -> SpeechTokenizerCodec:
         """Read a folder with config.json and SpeechTokenizer.pt; raise ValueError for another."""
         model = SpeechTokenizer.load(folder / CONFIG, folder / WEIGHTS)
         return cls(model.to("cuda" if torch.cuda.is_available() else "cpu"))
-
-    @property
-    def device(self) -> torch.device:
-        """The model's device."""
-        return self.model.quantizer.books[0].embed.device
-
-    @property
-    def sample_rate(self) -> int:
-        """Samples per second."""
-        return self.model.config.sample_rate
-
-    @property
-    def token_rate(self) -> float:
-        """Codes per second (of each layer)."""
-        return self.sample_rate / self.model.config.seanet.hop
-
-    @property
-    def n_codes(self) -> int:
-        """Entries of each codebook."""
-        return self.model.config.codebook_size
-
-    @property
-    def n_layers(self) -> int:
-        """Number of code layers."""
-        return self.model.config.n_q
 
     def encode(self, wave: np.ndarray) -> np.ndarray:
         """Encode every started 20 ms of a mono wave in [-1, 1]: int64 [layers, tokens]."""
@@ -208,8 +185,7 @@ class SpeechTokenizerCodec:
             )
         if rows.size == 0:
             return np.zeros(0, dtype=np.float32)
-        if not 0 <= int(rows.min()) <= int(rows.max()) < self.n_codes:
-            raise ValueError(f"codes must lie in [0, {self.n_codes}); drop stop tokens first")
+        check_codes(rows, self.n_codes)
         ids = torch.from_numpy(rows)[:, None].to(self.device)
         wave: np.ndarray = self.model.decode(ids)[0, 0].cpu().numpy()
         return wave

@@ -18,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
 from speculative_tts.codecs import world
+from speculative_tts.codecs.audio import check_codes
 from speculative_tts.codecs.pieces import Window, Windowed
 from speculative_tts.codecs.postnet import NEIGHBOURS, Postnet
 from speculative_tts.files import write_atomic
@@ -32,11 +33,6 @@ KINDS = ("F64", "F32", "F16")  # of numbers that numpy reads
 MADE = "give tiny:codec, tiny:codec_residual for VALL-E, or what sst-prepare made"
 # WORLD's pulses and noise depend on all frames before, and reach 0.04 s back from the end.
 WINDOW = Window(ahead=2, chunk=5)
-CEPSTRUM_POWER = 0.6
-"""Cepstra are divided by sd ** 0.6: between raw error (0) and equal variance (1)."""
-
-OTHER_WEIGHTS = (0.5, 0.5, 0.3)
-"""Weights of log F0, voicing and aperiodicity after division by their sd: words matter more."""
 
 
 class WorldCodec:
@@ -140,8 +136,7 @@ class TinyCodec(WorldCodec):
 
     def look_up(self, codes: Int64[np.ndarray, " tokens"]) -> Float[np.ndarray, "tokens 108"]:
         """See `WorldCodec`."""
-        if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < self.n_codes:
-            raise ValueError(f"codes must lie in [0, {self.n_codes}); drop stop tokens first")
+        check_codes(codes, self.n_codes)
         entries: NDArray[np.float32] = self.codebook[codes]
         return entries
 
@@ -194,15 +189,6 @@ def read_codec(
     return single[books], single["weights"], postnet
 
 
-def feature_weights(features: Float64[np.ndarray, "frames 27"]) -> Float32[np.ndarray, " 27"]:
-    """Compute the weights from the spread of a sample of frames."""
-    spread = features.std(axis=0) + 1e-8
-    cepstra, others = spread[: world.N_CEPSTRA], spread[world.N_CEPSTRA :]
-    weights = np.concatenate([cepstra**-CEPSTRUM_POWER, np.array(OTHER_WEIGHTS) / others])
-    single: NDArray[np.float32] = weights.astype(np.float32)
-    return single
-
-
 def stack_frames(
     features: Float64[np.ndarray, "frames 27"], weights: Float32[np.ndarray, " 27"]
 ) -> Float32[np.ndarray, "tokens 108"]:
@@ -219,39 +205,3 @@ def nearest(
     half_norms = 0.5 * np.square(codebook).sum(axis=1)
     closest: NDArray[np.int64] = np.argmax(vectors @ codebook.T - half_norms, axis=1)
     return closest
-
-
-def train_codec(
-    features: list[Float64[np.ndarray, "_ 27"]], n_codes: int, iterations: int, seed: int
-) -> TinyCodec:
-    """Train by k-means over the tokens of whole utterances (each a multiple of four frames)."""
-    frames = np.concatenate(features)
-    weights = feature_weights(frames)
-    return TinyCodec(k_means(stack_frames(frames, weights), n_codes, iterations, seed), weights)
-
-
-def k_means(
-    vectors: Float32[np.ndarray, "tokens 108"], n_codes: int, iterations: int, seed: int
-) -> Float32[np.ndarray, "codes 108"]:
-    """Return centroids, rounded to the float16 in which they are stored."""
-    try:
-        import faiss
-    except ImportError as error:
-        message = "training the codec needs faiss: pip install 'speculative_tts[tiny]'"
-        raise ImportError(message) from error
-    if len(vectors) < n_codes:
-        raise ValueError(
-            f"{len(vectors)} tokens of speech are too few for n_codes={n_codes}; give fewer codes "
-            "or more takes (n_takes)"
-        )
-    kmeans = faiss.Kmeans(
-        TOKEN_FEATURES,
-        n_codes,
-        niter=iterations,
-        seed=seed,
-        max_points_per_centroid=len(vectors) // n_codes + 1,
-    )
-    kmeans.train(vectors)
-    codebook = np.asarray(kmeans.centroids, dtype=np.float16).astype(np.float32)
-    centroids: NDArray[np.float32] = codebook.reshape(n_codes, TOKEN_FEATURES)
-    return centroids

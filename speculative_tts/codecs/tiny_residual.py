@@ -15,12 +15,11 @@ import numpy as np
 from jaxtyping import Float32, Float64, Int64
 from numpy.typing import NDArray
 
+from speculative_tts.codecs.audio import check_codes
 from speculative_tts.codecs.postnet import Postnet
 from speculative_tts.codecs.tiny import (
     TOKEN_FEATURES,
     WorldCodec,
-    feature_weights,
-    k_means,
     nearest,
     read_codec,
     stack_frames,
@@ -82,8 +81,7 @@ class ResidualTinyCodec(WorldCodec):
         layers = np.atleast_2d(codes)
         if len(layers) > self.n_layers:
             raise ValueError(f"codes of {len(layers)} layers; the codec has {self.n_layers}")
-        if layers.size and not 0 <= int(layers.min()) <= int(layers.max()) < self.n_codes:
-            raise ValueError(f"codes must lie in [0, {self.n_codes}); drop stop tokens first")
+        check_codes(layers, self.n_codes)
         sums = np.zeros((layers.shape[1], TOKEN_FEATURES))
         for codebook, layer in zip(self.codebooks, layers, strict=False):
             sums += codebook[layer]
@@ -93,22 +91,3 @@ class ResidualTinyCodec(WorldCodec):
     def load(cls, folder: Path) -> ResidualTinyCodec:
         """Read a folder that `save` wrote; ValueError for another codec's."""
         return cls(*read_codec(folder, "codebooks", 3))
-
-
-def train_residual_codec(
-    features: list[Float64[np.ndarray, "_ 27"]],
-    n_layers: int,
-    n_codes: int,
-    iterations: int,
-    seed: int,
-) -> ResidualTinyCodec:
-    """Train by k-means of the tokens, then of each layer's remainder (for whole tokens)."""
-    frames = np.concatenate(features)
-    weights = feature_weights(frames)
-    left = stack_frames(frames, weights)
-    codebooks = []
-    for layer in range(n_layers):
-        codebook = k_means(left, n_codes, iterations, seed + layer)
-        left = left - codebook[nearest(left, codebook)]
-        codebooks.append(codebook)
-    return ResidualTinyCodec(np.stack(codebooks), weights)

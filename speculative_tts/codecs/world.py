@@ -1,6 +1,6 @@
-"""Analyse, synthesise and warp 16 kHz speech by WORLD.
+"""Analyse and synthesise 16 kHz speech by WORLD.
 
-A frame is 10 ms.  `WorldFrames` keeps the full spectral envelope, which warping needs;
+A frame is 10 ms.  `WorldFrames` keeps the full spectral envelope;
 `frame_features` and `frames_from_features` reduce it to the 27 numbers that codecs quantise.
 
 pyworld is imported on first use: only making and hearing audio needs it.
@@ -40,12 +40,6 @@ class WorldFrames:
     f0: Float64[np.ndarray, " n"]
     envelope: Float64[np.ndarray, "n 513"]
     aperiodicity: Float64[np.ndarray, "n 513"]
-
-    def crop(self, start: int, stop: int) -> WorldFrames:
-        """Return the frames from `start` up to `stop`."""
-        return WorldFrames(
-            self.f0[start:stop], self.envelope[start:stop], self.aperiodicity[start:stop]
-        )
 
 
 @cache
@@ -95,42 +89,6 @@ def synthesise(frames: WorldFrames) -> Wave:
     padded = np.zeros(length, dtype=np.float32)
     padded[: min(length, len(wave))] = wave[:length]
     return np.clip(padded, -1.0, 1.0)
-
-
-def warp(
-    frames: WorldFrames, formant_scale: float, pitch_scale: float, pitch_range: float = 1.0
-) -> WorldFrames:
-    """Warp to another speaker: stretch the spectral envelope along frequency, and scale F0.
-
-    `formant_scale` > 1 moves formants up (a shorter vocal tract); `pitch_range` scales the log-F0
-    excursions around the utterance's own mean.
-    """
-    voiced = frames.f0 > 0
-    f0 = np.zeros_like(frames.f0)
-    if voiced.any():
-        log_f0 = np.log(frames.f0[voiced])
-        mean = log_f0.mean()
-        f0[voiced] = np.exp(mean + pitch_range * (log_f0 - mean)) * pitch_scale
-    if formant_scale == 1.0:
-        return WorldFrames(f0, frames.envelope, frames.aperiodicity)
-    log_envelope = np.log(np.maximum(frames.envelope, 1e-16))
-    return WorldFrames(
-        f0,
-        np.exp(_stretch_bins(log_envelope, formant_scale)),
-        np.clip(_stretch_bins(frames.aperiodicity, formant_scale), 0.0, 1.0),
-    )
-
-
-def _stretch_bins(
-    values: Float64[np.ndarray, "n bins"], scale: float
-) -> Float64[np.ndarray, "n bins"]:
-    """Read bin k of `values` from k / scale by linear interpolation."""
-    last = values.shape[1] - 1
-    position = np.minimum(np.arange(last + 1) / scale, last)
-    left = np.minimum(position.astype(np.int64), last - 1)
-    fraction = position - left
-    between: NDArray[np.float64] = (1 - fraction) * values[:, left] + fraction * values[:, left + 1]
-    return between
 
 
 def frame_features(frames: WorldFrames) -> Float64[np.ndarray, "n 27"]:

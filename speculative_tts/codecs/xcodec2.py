@@ -7,16 +7,15 @@ audio is made outside all timings.
 """
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 
 from speculative_tts.codecs import fsq
-from speculative_tts.codecs.audio import Wave
+from speculative_tts.codecs.audio import Wave, check_codes
 from speculative_tts.codecs.pieces import Window, Windowed
 from speculative_tts.pretrained import read_pretrained
 from speculative_tts.typed import read_json
@@ -30,40 +29,25 @@ STRIDE = 2  # filter bank frames per code
 WINDOW = Window(ahead=10, chunk=25, back=150, fade=HOP // 2)
 
 
-@dataclass(frozen=True)
 class Xcodec2:
     """A loaded model; a code is eight digits of four levels (`codecs.fsq`)."""
 
-    model: Any
     n_layers = 1
+    sample_rate = INPUT_RATE  # of waves, in and out
+    token_rate = INPUT_RATE / HOP
     margin = HOP // 2  # zeros around the wave before the filter bank
-    model_type = "xcodec2"
+    model_class, model_type = "Xcodec2Model", "xcodec2"
     download = "HKUSTAudio/xcodec2-hf"
 
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.levels = tuple(model.config.quantization_levels)  # of each dimension
+        self.n_codes = math.prod(self.levels)
+
     @classmethod
-    def load(cls, folder: Path) -> "Xcodec2":
+    def load(cls, folder: Path) -> Self:
         """Read a local checkpoint folder; raise ValueError saying what was looked for."""
-        return cls(read_model(folder, "Xcodec2Model", cls.model_type, cls.download))
-
-    @property
-    def sample_rate(self) -> int:
-        """Samples per second of waves, in and out."""
-        return INPUT_RATE
-
-    @property
-    def token_rate(self) -> float:
-        """Codes per second."""
-        return INPUT_RATE / HOP
-
-    @property
-    def levels(self) -> tuple[int, ...]:
-        """Number of levels of each dimension."""
-        return tuple(self.model.config.quantization_levels)
-
-    @property
-    def n_codes(self) -> int:
-        """Size of the codebook."""
-        return math.prod(self.levels)
+        return cls(read_model(folder, cls.model_class, cls.model_type, cls.download))
 
     @cached_property
     def codebook(self) -> np.ndarray:
@@ -87,8 +71,7 @@ class Xcodec2:
         """Decode codes, int64 [tokens], to a wave."""
         if len(codes) == 0:
             return np.zeros(0, dtype=np.float32)
-        if not 0 <= int(codes.min()) <= int(codes.max()) < self.n_codes:
-            raise ValueError(f"codes must lie in [0, {self.n_codes}); drop stop tokens first")
+        check_codes(codes, self.n_codes)
         ids = torch.from_numpy(codes)[None, None].to(self.model.device)
         values = self.model.decode(audio_codes=ids).audio_values
         return np.asarray(values[0, 0].float().cpu().numpy())

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MISSED = 1
 CASE_WIDTH = 52
+HEAD = f"{'case':<{CASE_WIDTH}} {'worst':>9} {'allowed':>9}"
 
 
 def run(config: CheckConfig) -> int:
@@ -105,7 +106,7 @@ def _golden(config: CheckConfig) -> int:
         check_place(Path(config.out))
     rows: list[CheckRow] = []
     for row in check(folder):
-        print(_line(row) if rows else f"{_head()}\n{_line(row)}", flush=True)
+        print(_line(row) if rows else f"{HEAD}\n{_line(row)}", flush=True)
         rows.append(row)
     if not rows:
         raise FormatError(f"{folder} holds no case; give a folder in the golden format")
@@ -120,10 +121,6 @@ def _golden(config: CheckConfig) -> int:
         }
         write_json(Path(config.out), content)
     return MISSED if missed else 0
-
-
-def _head() -> str:
-    return f"{'case':<{CASE_WIDTH}} {'worst':>9} {'allowed':>9}"
 
 
 def _line(row: "CheckRow") -> str:

@@ -27,6 +27,7 @@ from speculative_tts.runs.folder import (
 from speculative_tts.runs.naming import label, run_name, settings, with_sizes
 from speculative_tts.schema.decode import READS, DecodeConfig, System
 from speculative_tts.schema.rules import GroupRule
+from speculative_tts.texts import with_interval
 
 if TYPE_CHECKING:
     from speculative_tts.records import DecodeRecord
@@ -114,11 +115,8 @@ def _found(system: System, out: str, folder: Path) -> str:
         one = interval(rows, metric, Bootstrap(draws=2000))
         if one.value is None:
             return ""
-        value, low, high = (
-            "" if number is None else f"{metric.scale * number:.{metric.digits}f}"
-            for number in (one.value, one.low, one.high)
-        )
-        return text.format(f"{value} [{low}, {high}]" if low else value, one.n)
+        numbers = (one.value, one.low, one.high)
+        return text.format(with_interval(numbers, f".{metric.digits}f", metric.scale), one.n)
 
     found = (
         told("speedup", "{} times the target alone on this machine ({} utterances timed)"),

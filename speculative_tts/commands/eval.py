@@ -25,7 +25,7 @@ from speculative_tts.evaluation.wer import AVERAGES
 from speculative_tts.records import to_row, write_json
 from speculative_tts.runs.folder import SCORES, SUMMARY
 from speculative_tts.schema.evaluate import EvalConfig
-from speculative_tts.texts import aligned, first, some
+from speculative_tts.texts import aligned, first, some, with_interval
 from speculative_tts.tracking import track_figures
 from speculative_tts.typed import read_json
 
@@ -186,24 +186,10 @@ def _difference_rows(comparisons: dict[str, Comparison]) -> list[list[str]]:
     rows = [["metric", "baseline", "run", "difference", "p", "p (Holm)", "n"]]
     for name, one in comparisons.items():
         if one.difference is not None:
-            rows.append(
-                [
-                    name,
-                    f"{one.a:.3f}",
-                    f"{one.b:.3f}",
-                    _difference(one),
-                    _p(one.p),
-                    _p(one.p_holm),
-                    str(one.n),
-                ]
-            )
+            apart = with_interval((one.difference, one.low, one.high), "+.3f")
+            both = (f"{one.a:.3f}", f"{one.b:.3f}", apart)
+            rows.append([name, *both, _p(one.p), _p(one.p_holm), str(one.n)])
     return rows
-
-
-def _difference(one: Comparison) -> str:
-    if one.low is None or one.high is None:
-        return f"{one.difference:+.3f}"
-    return f"{one.difference:+.3f} [{one.low:+.3f}, {one.high:+.3f}]"
 
 
 def _p(value: float | None) -> str:
@@ -213,14 +199,10 @@ def _p(value: float | None) -> str:
 
 
 def _cell(figure: dict[str, Any], metric: Metric, mark: str) -> str:
-    def text(value: float) -> str:
-        return f"{metric.scale * value:.{metric.digits}f}"
-
-    value, low, high = (figure[key] for key in ("value", "low", "high"))
-    if value is None:
+    numbers = [figure[key] for key in ("value", "low", "high")]
+    if numbers[0] is None:
         return "-"
-    around = "" if low is None else f" [{text(low)}, {text(high)}]"
-    return f"{mark}{text(value)}{around}"
+    return mark + with_interval(numbers, f".{metric.digits}f", metric.scale)
 
 
 def _exit_code(scored: Sequence[Scored], strict: bool) -> int:

@@ -9,10 +9,7 @@ from typing import cast
 
 
 def words() -> Iterator[str]:
-    """Yield words as soon as white space or the end follows them.
-
-    Raises ValueError if there are none.
-    """
+    """Yield words as soon as white space or the end follows them; ValueError if there are none."""
     rest, spoken = "", False
     for text in _read():
         *whole, rest = re.split(r"\s+", rest + text)

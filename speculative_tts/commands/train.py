@@ -15,12 +15,7 @@ Train = Callable[["Accelerator", Log], dict[str, Any]]
 
 
 def train(
-    what: str,
-    config: Any,
-    job: Train,
-    *,
-    device: Device = Device.cpu,
-    dtype: DType = DType.float32,
+    what: str, config: Any, job: Train, *, device: Device = Device.cpu, dtype: DType = DType.float32
 ) -> int:
     """Run a training in `config.out`; the main process prints its summary as JSON."""
     import torch

@@ -83,9 +83,7 @@ class Shard:
 
     path: Path
     utterances: tuple[Utterance, ...]
-    codec: str
-    codec_path: Path
-    allow_missing: bool
+    how: Extraction
 
 
 def extract(
@@ -116,12 +114,12 @@ def read_dropped(path: Path) -> Dropped:
 def make_shard(shard: Shard) -> None:
     """Encode and write one shard, with the utterances it leaves out."""
     missing = [one.id for one in shard.utterances if not Path(one.audio).is_file()]
-    if missing and not shard.allow_missing:
+    if missing and not shard.how.allow_missing:
         raise ValueError(
             f"audio of {missing[0]} and {len(missing) - 1} more of {shard.path.stem} is missing; "
             "get the recordings, or leave them out with allow_missing=true"
         )
-    codec, dropped = codec_at(shard.codec, shard.codec_path), Dropped(missing)
+    codec, dropped = codec_at(shard.how.codec, shard.how.codec_path), Dropped(missing)
     absent, rows = set(missing), list[dict[str, object]]()
     present = [one for one in shard.utterances if one.id not in absent]
     for begin in range(0, len(present), BATCH):
@@ -166,7 +164,7 @@ def _shards(utterances: Iterable[Utterance], how: Extraction, folder: Path) -> I
         while part := tuple(itertools.islice(group, how.shard_size)):
             path = folder / f"{split}-{counts[split]:05d}.parquet"
             if counts[split] % how.jobs == how.job:
-                yield Shard(path, part, how.codec, how.codec_path, how.allow_missing)
+                yield Shard(path, part, how)
             counts[split] += 1
 
 

@@ -14,10 +14,7 @@ MANIFEST = "libriheavy_cuts_{part}.jsonl.gz"
 
 
 def utterances(folder: str | None, audio: str | None, parts: list[str]) -> Iterator[Utterance]:
-    """Yield all cuts of the parts, in the manifests' order.
-
-    Raise ValueError for a manifest that does not exist.
-    """
+    """Yield all cuts of the parts, in the manifests' order; ValueError without a manifest."""
     if folder is None:
         raise ValueError(f"path is not set; give path=<folder of {MANIFEST.format(part='small')}>")
     manifests = [Path(folder) / MANIFEST.format(part=part) for part in parts]

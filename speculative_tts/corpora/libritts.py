@@ -72,11 +72,6 @@ def text_of(audio: Path) -> str | None:
     return None
 
 
-def split_of(part: str) -> str:
-    """Return the split of the codes store: train, dev or test."""
-    return part.partition("-")[0]
-
-
 def utterances(root: Path, parts: list[str], manifests: Path, workers: int) -> Iterator[Utterance]:
     """Yield all utterances of the parts in order of id; lhotse stores manifests in `manifests`.
 
@@ -93,7 +88,7 @@ def utterances(root: Path, parts: list[str], manifests: Path, workers: int) -> I
             yield Utterance(
                 id=str(speech.id),
                 speaker=str(speech.speaker),
-                split=split_of(part),
+                split=part.partition("-")[0],
                 text=str(speech.text),
                 audio=str(recordings[speech.recording_id].sources[0].source),
             )

@@ -172,11 +172,7 @@ class BatchState:
         return found.clamp_(max=len(self.ends) - 2)
 
     def inputs(
-        self,
-        lengths: Int64[Tensor, " batch"],
-        behind: int,
-        ahead: int = 0,
-        lookahead: int = 0,
+        self, lengths: Int64[Tensor, " batch"], behind: int, ahead: int = 0, lookahead: int = 0
     ) -> Inputs:
         """Return the inputs of a model with prompts of these lengths: newest tokens, and drafts.
 

@@ -53,9 +53,7 @@ from speculative_tts.schema.decode import (
 )
 from speculative_tts.schema.drafters import RecurrentDrafterConfig
 from speculative_tts.schema.kinds import build
-from speculative_tts.schema.rules import (
-    GroupRule,
-)
+from speculative_tts.schema.rules import GroupRule
 
 Loaded = TypeVar("Loaded")
 

@@ -96,12 +96,7 @@ def compare_rows(
     columns_b = np.stack([table_b[key] for key in shared])
     units = {key: unit_of(row, how.unit) for key, row in {**units_b, **units_a}.items()}
     difference = statistics.paired_bootstrap(
-        columns_a,
-        columns_b,
-        metric.statistic,
-        [units[key] for key in shared],
-        how.draws,
-        how.seed,
+        columns_a, columns_b, metric.statistic, [units[key] for key in shared], how.draws, how.seed
     )
     if metric.timed:
         clocked_a, clocked_b = (

@@ -26,10 +26,7 @@ Columns = dict[str, Any]
 
 @dataclass(frozen=True)
 class Sample:
-    """One utterance to be judged: its text, and its audio files.
-
-    Paths are absolute.
-    """
+    """One utterance to be judged: its text, and the absolute paths of its audio files."""
 
     id: str
     text: str
@@ -59,10 +56,7 @@ class Measurement:
 
 
 class Judge(Protocol):
-    """A judge of audio.
-
-    Implementations are hashable, so that a worker loads the model of each judge once.
-    """
+    """A judge of audio; hashable, so that a worker loads the model of each judge once."""
 
     def __hash__(self) -> int: ...
 

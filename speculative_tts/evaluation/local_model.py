@@ -33,7 +33,8 @@ class LocalModel:
     models: str | None = None  # the folder into which the remedy's command puts it
 
     published: ClassVar[PublishedModel]
-    packages: ClassVar[dict[str, str]]  # module -> the pip requirement that installs it
+    # module -> the pip requirement that installs it; the first runs the model
+    packages: ClassVar[dict[str, str]] = {"transformers": "transformers", "torch": "torch"}
     install: ClassVar[str | None] = None  # command, if plain `pip install` does not work
     decoding: ClassVar[dict[str, Any]] = {}  # other options that change a measurement
 
@@ -41,6 +42,12 @@ class LocalModel:
     def id(self) -> str:
         """The model's name."""
         return self.published.name
+
+    @property
+    def place(self) -> Path:
+        """The folder, of a judge that is not `missing`."""
+        assert self.folder is not None
+        return self.folder
 
     @property
     def version(self) -> str:
@@ -51,8 +58,7 @@ class LocalModel:
     @property
     def options(self) -> dict[str, Any]:
         """Weights, device and decoding options."""
-        assert self.folder is not None
-        weights = self.published.weights(self.folder)
+        weights = self.published.weights(self.place)
         return {
             "weights": weights.name,
             "weights_sha256": fingerprint(weights),

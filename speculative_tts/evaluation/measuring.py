@@ -109,13 +109,9 @@ def measure_files(piece: Piece) -> list[list[Measurement] | str]:
     audible = [wave for wave, _ in waves.values()]
     by_judge = [_loaded(judge)(audible) for judge in judges] if audible else []
     for index, (path, (_, flags)) in enumerate(waves.items()):
-        results[path] = [_measurement(values[index], flags) for values in by_judge]
+        found = (values[index] for values in by_judge)  # NaN and infinity are no measurement
+        results[path] = [Measurement(None if not_finite(x) else x, flags) for x in found]
     return [results[path] for path in paths]
-
-
-def _measurement(value: Any, flags: list[str]) -> Measurement:
-    """Return a judge's measurement; it is None where the judge answered with NaN or infinity."""
-    return Measurement(None if not_finite(value) else value, flags)
 
 
 @functools.cache

@@ -56,10 +56,7 @@ def find_runs(runs: Path, limit: int | None = None) -> list[Source]:
 
 
 def read_run(folder: Path, limit: int | None = None) -> Source:
-    """Read a run folder of sst-decode.
-
-    A record cut short by a kill is left out, and the run noted as incomplete.
-    """
+    """Read a run folder; a record cut short by a kill is left out, the run noted as incomplete."""
     records, complete = list(read_records(folder).values()), is_done(folder)
     unfinished = f"{folder.name}: decoding has not finished, {len(records)} utterances so far"
     samples = [_sample(folder, record) for record in spread(records, limit)]

@@ -64,8 +64,7 @@ class Clips:
         ]
         text = one.text if show_text else None
         if self.test is ListeningTest.mushra:
-            hidden = [self._recording(one, Role.reference, "hidden"), self._anchor(one)]
-            clips = [str(name) for name in self.rng.permutation([*clips, *hidden])]
+            clips = [str(name) for name in self.rng.permutation([*clips, *self._hidden(one)])]
             return Trial(clips, self._recording(one, Role.reference, "load"), text)
         return Trial(clips, self._voice(one) if self.test is ListeningTest.smos else None, text)
 
@@ -73,7 +72,7 @@ class Clips:
         """Return a trial with an obvious answer, which looks like any other trial."""
         one = self._recorded[turn % len(self._recorded)]
         text = one.recorded if show_text else None
-        good, bad = self._good(one), self._bad(one)
+        good, bad = self._recording(one, Role.high, "load"), self._bad(one)
         if self.test in PAIRS:
             return Trial([bad, good] if high else [good, bad], text=text)
         voice = self._voice(one) if self.test is ListeningTest.smos else None
@@ -85,8 +84,8 @@ class Clips:
             return []
         one = self._recorded[-1]
         if self.test is ListeningTest.mushra:
-            clips = [self._recording(one, Role.reference, "hidden"), self._anchor(one)]
             note = "One of these is the reference itself, the other is far from it."
+            clips = self._hidden(one)
             return [Trial(clips, self._recording(one, Role.reference, "load"), note=note)]
         shown = [self.check(-1, high=high) for high in (True, False)]
         if self.test in PAIRS:
@@ -99,9 +98,6 @@ class Clips:
         assert one.prompt is not None
         return self.name(BlindClip(Role.prompt, one.id), one.prompt)
 
-    def _good(self, one: SharedUtterance) -> str:
-        return self._recording(one, Role.high, "load")
-
     def _bad(self, one: SharedUtterance) -> str:
         if self.test is not ListeningTest.smos:
             return self._recording(one, Role.low, "corrupted")
@@ -110,8 +106,10 @@ class Clips:
         assert other.recording is not None
         return self.name(BlindClip(Role.low, one.id), other.recording, "raised")
 
-    def _anchor(self, one: SharedUtterance) -> str:
-        return self._recording(one, Role.anchor, "dull")
+    def _hidden(self, one: SharedUtterance) -> list[str]:
+        """Return the reference and the anchor, which are judged like systems."""
+        own = ((Role.reference, "hidden"), (Role.anchor, "dull"))
+        return [self._recording(one, role, how) for role, how in own]
 
     def _recording(self, one: SharedUtterance, role: Role, how: str) -> str:
         assert one.recording is not None

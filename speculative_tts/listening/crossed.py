@@ -6,6 +6,7 @@ Miller (2011); its quantiles come from a bootstrap that draws raters and utteran
 pigeonhole bootstrap) and measures each draw's mean in that draw's own standard error.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -163,13 +164,10 @@ def raters_for(
     most: int = 1000,
 ) -> int | None:
     """Return the fewest raters that detect a difference with power `wanted`; None: above `most`."""
-    low, high = 2, most
     if power_of(difference, spread, most, samples, utterances) < wanted:
         return None
-    while low < high:
-        middle = (low + high) // 2
-        if power_of(difference, spread, middle, samples, utterances) >= wanted:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+
+    def found(raters: int) -> bool:
+        return power_of(difference, spread, raters, samples, utterances) >= wanted
+
+    return 2 + bisect_left(range(2, most), True, key=found)

@@ -44,10 +44,7 @@ class BlindClip:
 
 @dataclass(frozen=True)
 class Trial:
-    """One screen: files to be judged, in order, with an optional reference and text.
-
-    The training page shows the `note`.
-    """
+    """One screen: files to judge, in order, perhaps a reference, a text and training's `note`."""
 
     clips: list[str]
     reference: str | None = None

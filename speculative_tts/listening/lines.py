@@ -88,11 +88,5 @@ def _row(name: str, one: MeanRating) -> list[str]:
         return "-" if value is None else f"{one.value:.{DIGITS}f} ± {value:.{DIGITS}f}"
 
     interval = "-" if one.low is None else f"[{one.low:.{DIGITS}f}, {one.high:.{DIGITS}f}]"
-    return [
-        name,
-        f"{one.value:.{DIGITS}f}",
-        around(one.half),
-        around(one.sd),
-        interval,
-        str(one.n),
-    ]
+    value = f"{one.value:.{DIGITS}f}"
+    return [name, value, around(one.half), around(one.sd), interval, str(one.n)]

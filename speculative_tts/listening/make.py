@@ -182,10 +182,7 @@ def _utterance(samples: Sequence[Sample]) -> SharedUtterance:
 def _with_checks(
     trials: list[Trial], clips: Clips, config: ListenConfig, rater: int
 ) -> list[Trial]:
-    """Insert checks into a rater's trials, good and bad in turn.
-
-    A MUSHRA trial needs none: it has a hidden reference.
-    """
+    """Insert checks, good and bad in turn; none in MUSHRA, which has a hidden reference."""
     if config.test is ListeningTest.mushra:
         return trials
     result = list(trials)

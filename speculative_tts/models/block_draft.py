@@ -89,12 +89,7 @@ class BlockDraft:
         return self._normed(x, self._gain).view(batch, block, hidden)
 
     def _attended(
-        self,
-        layer: BlockLayer,
-        x: Tensor,
-        old: tuple[Tensor, Tensor],
-        seen: Tensor,
-        turns: Tensor,
+        self, layer: BlockLayer, x: Tensor, old: tuple[Tensor, Tensor], seen: Tensor, turns: Tensor
     ) -> Tensor:
         """Return what attention adds to x [batch * block, hidden]."""
         c, batch = self.config.layers, len(seen)

@@ -9,6 +9,7 @@ from speculative_tts.models.block_draft import BlockDraft
 from speculative_tts.models.decoder.cache import Cache, KVCache
 from speculative_tts.models.decoder.taps import Taps
 from speculative_tts.models.families.code_lm import CodeLM
+from speculative_tts.models.speech_lm import FromStates
 
 
 @dataclass(frozen=True)
@@ -28,29 +29,16 @@ class BlockCache:
         self.context.clear()
 
 
-class BlockTarget:
+class BlockTarget(FromStates):
     """Runs a target; each pass also stores the drafter's keys and values of its positions."""
 
     def __init__(self, model: CodeLM, draft: BlockDraft) -> None:
         self._model, self._draft = model, draft
-
-    @property
-    def vocab_size(self) -> int:
-        """See `Model`."""
-        return self._model.vocab_size
-
-    @property
-    def device(self) -> torch.device:
-        """See `Model`."""
-        return self._model.device
+        self.vocab_size, self.device, self.logits = model.vocab_size, model.device, model.logits
 
     def cache(self, batch: int, capacity: int) -> BlockCache:
         """See `Model`."""
         return BlockCache(self._model.cache(batch, capacity), self._draft.cache(batch, capacity))
-
-    def prefill(self, prompts: list[Tensor], cache: BlockCache) -> Tensor:
-        """See `Model`."""
-        return self.logits(self.prefill_hidden(prompts, cache))
 
     def prefill_hidden(self, prompts: list[Tensor], cache: BlockCache) -> Tensor:
         """See `HiddenModel`; a row at a time."""
@@ -59,21 +47,11 @@ class BlockTarget:
         rows = enumerate(prompts)
         return torch.cat([self._run(one[None], cache.row(i), zero, 1)[:, -1] for i, one in rows])
 
-    def extend(
-        self, ids: Tensor, cache: BlockCache, start: Tensor, keep: int | None = None
-    ) -> Tensor:
-        """See `Model`."""
-        return self.logits(self.extend_hidden(ids, cache, start, keep))
-
     def extend_hidden(
         self, ids: Tensor, cache: BlockCache, start: Tensor, keep: int | None = None
     ) -> Tensor:
         """See `HiddenModel`."""
         return self._run(self._model.embed(ids), cache, start, keep)
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """See `HiddenModel`."""
-        return self._model.logits(hidden)
 
     def _run(self, inputs: Tensor, cache: BlockCache, start: Tensor, keep: int | None) -> Tensor:
         taps = Taps(self._draft.config.read)

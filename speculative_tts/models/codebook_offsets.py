@@ -21,12 +21,9 @@ from torch import Tensor
 
 from speculative_tts.models.decoder.loading import read_tensors
 from speculative_tts.models.decoder.packed import require_plain
-from speculative_tts.models.heads import require_target, target_hash
-from speculative_tts.records import write_json
-from speculative_tts.state_dicts import write_tensors
+from speculative_tts.models.heads import FORMAT, require_target, write_trained
 from speculative_tts.typed import read_json
 
-FORMAT = 1
 DESCRIPTION, WEIGHTS = "codebooks.json", "codebooks.safetensors"
 REMEDY = "make it with sst-train-heads kind=codebooks"
 States = Float[Tensor, "codes hidden"]
@@ -65,14 +62,10 @@ class CodebookOffsets:
         codebooks.json comes last: a folder with it is whole.
         """
         tensors = {"inner": self.inner, "bias": self.bias, "out": self.out}
-        folder.mkdir(parents=True, exist_ok=True)
-        write_tensors(
-            folder / WEIGHTS, {n: t.detach().cpu().contiguous() for n, t in tensors.items()}
-        )
+        stored = {name: part.detach().cpu().contiguous() for name, part in tensors.items()}
         (n, hidden, width), codebooks = self.out.shape, self.bias.shape[1]
         sizes = {"n": n, "hidden": hidden, "width": width, "codebooks": codebooks}
-        made_of = {"format": FORMAT, "target": target_hash(target), "about": about or {}}
-        write_json(folder / DESCRIPTION, sizes | made_of)
+        write_trained(folder / DESCRIPTION, stored, sizes, target, about)
 
 
 def load_offsets(folder: Path, target: Path, hidden: int, codebooks: int) -> CodebookOffsets:

@@ -30,7 +30,7 @@ from speculative_tts.records import write_json
 from speculative_tts.state_dicts import write_tensors
 from speculative_tts.typed import read_json
 
-FORMAT = 1
+FORMAT = 1  # of every folder that `write_trained` writes
 DESCRIPTION = "heads.json"
 WEIGHTS = "heads.safetensors"
 KINDS = ("linear", "residual")
@@ -85,8 +85,7 @@ class Heads:
 
     def __call__(self, hidden: Tensor) -> Tensor:
         """Return float32 logits [batch, n, vocab] of hidden states [batch, hidden]."""
-        native = library()
-        if native is not None and self.native is not None:
+        if self.native is not None and (native := library()) is not None:
             return blocks.logits(native, self.native, hidden, self.vocab_size)
         if self._together is not None and len(hidden) <= FEW and suits(hidden):
             return self._together.in_float32(hidden).view(len(hidden), self.n, self.vocab_size)
@@ -110,18 +109,22 @@ def save_heads(
         "block.bias": tensors.block_bias,
     }
     stored = {name: t.detach().cpu().contiguous() for name, t in named.items() if t is not None}
-    folder.mkdir(parents=True, exist_ok=True)
-    write_tensors(folder / WEIGHTS, stored)
-    description = {
-        "format": FORMAT,
-        "kind": tensors.kind,
-        "n": n,
-        "vocab": vocab,
-        "hidden": hidden,
-        "target": target_hash(target),
-        "about": about or {},
-    }
-    write_json(folder / DESCRIPTION, description)
+    sizes = {"kind": tensors.kind, "n": n, "vocab": vocab, "hidden": hidden}
+    write_trained(folder / DESCRIPTION, stored, sizes, target, about)
+
+
+def write_trained(
+    description: Path,
+    tensors: dict[str, Tensor],
+    sizes: dict[str, Any],
+    target: Path,
+    about: dict[str, Any] | None,
+) -> None:
+    """Write what was trained for a target: tensors, then in .json their sizes and the target."""
+    description.parent.mkdir(parents=True, exist_ok=True)
+    write_tensors(description.with_suffix(".safetensors"), tensors)
+    made_of = {"target": target_hash(target), "about": about or {}}
+    write_json(description, {"format": FORMAT} | sizes | made_of)
 
 
 def load_heads(

@@ -32,15 +32,12 @@ from speculative_tts.models.decoder.packed import pack, require_plain, unpack
 from speculative_tts.models.gpu import recurrent as gpu
 from speculative_tts.models.gpu.norms import spread
 from speculative_tts.models.gpu.triton_runtime import suits
-from speculative_tts.models.heads import require_target, target_hash
+from speculative_tts.models.heads import FORMAT, require_target, write_trained
 from speculative_tts.models.slots import Slots
 from speculative_tts.native import recurrent
 from speculative_tts.native.library import library
-from speculative_tts.records import write_json
-from speculative_tts.state_dicts import write_tensors
 from speculative_tts.typed import read_json
 
-FORMAT = 1
 DESCRIPTION = "recurrent.json"
 WEIGHTS = "recurrent.safetensors"
 NAMES = ("inner.weight", "inner.bias", "out.weight", "out.bias")  # of a block
@@ -109,8 +106,7 @@ class RecurrentLayer:
 
     def __call__(self, states: States, inputs: States) -> States:
         """Return the states after tokens of these inputs."""
-        native = library()
-        if native is not None and self.native is not None:
+        if self.native is not None and (native := library()) is not None:
             return recurrent.step(native, self.native, states, inputs)
         blocks = list(zip(self._inner, self._out, strict=True))
         if gpu.takes(blocks, states):
@@ -157,12 +153,9 @@ def save_layer(
     )
     if tensors.frequent is not None:
         stored[FREQUENT] = tensors.frequent.int()
-    folder.mkdir(parents=True, exist_ok=True)
-    write_tensors(folder / WEIGHTS, stored)
     hidden, width = tensors.sizes
     sizes = {"hidden": hidden, "width": width, "blocks": len(tensors.blocks)}
-    made_of = {"format": FORMAT, "target": target_hash(target), "about": about or {}}
-    write_json(folder / DESCRIPTION, sizes | made_of)
+    write_trained(folder / DESCRIPTION, stored, sizes, target, about)
 
 
 def names_of(block: int) -> list[str]:

@@ -129,6 +129,20 @@ class HiddenModel(Model, Protocol):
         ...
 
 
+class FromStates:
+    """Base of models whose logits are those of their hidden states."""
+
+    def prefill(self: HiddenModel, prompts: list[Tensor], cache: Any) -> Tensor:
+        """Run prompts as `prefill_hidden`; return logits of the first token, [batch, vocab]."""
+        return self.logits(self.prefill_hidden(prompts, cache))
+
+    def extend(
+        self: HiddenModel, ids: Tensor, cache: Any, start: Tensor, keep: int | None = None
+    ) -> Tensor:
+        """Feed ids as `extend_hidden`; return logits of the last `keep`, [batch, keep, vocab]."""
+        return self.logits(self.extend_hidden(ids, cache, start, keep))
+
+
 class PromptedModel(Model, Protocol):
     """A model whose prompts can grow."""
 

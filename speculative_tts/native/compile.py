@@ -34,10 +34,7 @@ def compiler() -> list[str]:
 
 
 def cached(instructions: str) -> Path:
-    """Return an instruction set's compiled library, made now if it is not in the cache.
-
-    Raises CannotCompileError.
-    """
+    """Return an instruction set's library, made where none is cached; CannotCompileError if not."""
     folder = _own_folder()
     command = [*compiler(), *options(instructions), *LINKING]
     made_from = " ".join([platform.machine(), platform.platform(), *command, _version(command[0])])

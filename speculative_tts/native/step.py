@@ -88,7 +88,7 @@ class PackedCache:
         """
         lines = -(-capacity // BLOCK)
         wide = BLOCK * (lines + 1 - lines % 2)
-        head = (head_dim + _padded(head_dim, BLOCK)) * wide
+        head = (head_dim + -(-head_dim // BLOCK) * BLOCK) * wide
         return cls(torch.zeros(layers * batch * kv_heads * head + SLACK), wide, batch, batch)
 
     def row(self, index: int) -> "PackedCache":
@@ -235,7 +235,3 @@ def unpack(panels: Tensor, shape: tuple[int, int]) -> Tensor:
 def padded_vector(vector: Tensor) -> Tensor:
     """Return float32 with zeros up to a whole number of panels."""
     return F.pad(vector.detach().float(), (0, -len(vector) % PANEL)).contiguous()
-
-
-def _padded(number: int, to: int) -> int:
-    return -(-number // to) * to

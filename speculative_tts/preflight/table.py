@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from speculative_tts.texts import aligned
+
 HEAD = ("item", "for", "state", "get it with")
 
 
@@ -19,11 +21,7 @@ class CheckedItem:
 
 def lines(findings: Sequence[CheckedItem]) -> list[str]:
     """Format a finding per line, aligned; the remedy comes last because it is long."""
-    rows = [HEAD, *((f.item, f.needed_by, f.state, f.remedy) for f in findings)]
-    widths = [max(len(row[i]) for row in rows) for i in range(3)]
-    return [
-        "  ".join([*(row[i].ljust(widths[i]) for i in range(3)), row[3]]).rstrip() for row in rows
-    ]
+    return aligned([HEAD, *((f.item, f.needed_by, f.state, f.remedy) for f in findings)])
 
 
 def missing(findings: Sequence[CheckedItem]) -> list[CheckedItem]:

@@ -123,7 +123,8 @@ def _utterances(shown: Collection[str], results: Sequence[Result]) -> list[str]:
     if not counts:
         return []
     text = f"{counts} utterances"
-    words = _range(_words(one) for one in results)
+    firsts = [one.runs[0].rows(SCORES).values() for one in results]  # of one seed each
+    words = _range(sum(row.get("words") or 0 for row in rows) for rows in firsts)
     if words and "wer" in shown:
         text += f" ({words} words)"
     for name, one in quantities().items():
@@ -137,11 +138,6 @@ def _utterances(shown: Collection[str], results: Sequence[Result]) -> list[str]:
     ended = [run for run in runs if run.get("flags", {}).get("no_codes")]
     told = ", ".join(f"{run['flags']['no_codes']} of {run['run']['label']}" for run in ended)
     return [text, f"Ended at once, heard as 0.1 s of silence: {told}."] if told else [text]
-
-
-def _words(one: Result) -> int:
-    """Count the words that a system's WER rests on, of one seed."""
-    return sum(row.get("words") or 0 for row in one.runs[0].rows(SCORES).values())
 
 
 def _range(counts: Iterable[Any]) -> str:

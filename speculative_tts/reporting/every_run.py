@@ -3,13 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from speculative_tts.reporting.definitions import (
-    Column,
-    Panel,
-    Report,
-    Row,
-    TableDefinition,
-)
+from speculative_tts.reporting.definitions import Column, Panel, Report, Row, TableDefinition
 from speculative_tts.reporting.needs import Chosen
 from speculative_tts.reporting.results import Result, measured
 from speculative_tts.reporting.runs import Run

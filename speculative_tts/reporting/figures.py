@@ -140,7 +140,7 @@ def _shown(plot: Plot) -> list[float]:
             for series in plot.series
             if (series.kind == "published") is published
             for point in series.points
-            for value in _extent(point)
+            for value in (point.y.value, point.y.low, point.y.high)
             if value is not None
         ]
         for published in (True, False)
@@ -154,10 +154,6 @@ def _shown(plot: Plot) -> list[float]:
 def _wrapped(label: str, longest: int = 26) -> str:
     """Break a long label before its brackets."""
     return label if len(label) <= longest else label.replace(" (", "\n(", 1)
-
-
-def _extent(point: Point) -> Sequence[float | None]:
-    return point.y.value, point.y.low, point.y.high
 
 
 def _draw_curve(axes: Axes, series: Series, plot: Plot) -> None:
@@ -252,7 +248,8 @@ def _label(axes: Axes, plot: Plot) -> None:
             placing.place(Label(point.tag, [at], _color(one), TAG_SIZE))
     for one in plot.series:
         if one.points:
-            placing.place(Label(_named(one, plot), shown[one.label], _color(one), SIZE))
+            name = _with_outside(one, _shown(plot)) if one.kind == "published" else one.label
+            placing.place(Label(name, shown[one.label], _color(one), SIZE))
     if plot.ceiling is not None:
         spots = [(x, x + 1) for x in plot.sweep if limits[2] <= x + 1 <= limits[3]]
         placing.place(Label(plot.ceiling, spots, PAPER, SIZE))
@@ -285,10 +282,6 @@ def _color(series: Series) -> str:
     if series.kind in {"curve", "scatter"}:
         return STYLES[series.style % len(STYLES)][0]
     return PAPER if series.kind == "published" else INK
-
-
-def _named(series: Series, plot: Plot) -> str:
-    return _with_outside(series, _shown(plot)) if series.kind == "published" else series.label
 
 
 DRAW = {

@@ -5,12 +5,7 @@ from dataclasses import dataclass, replace
 
 from speculative_tts.evaluation.statistics import Measure
 from speculative_tts.reporting.captions import around, definitions, intervals, judge_name
-from speculative_tts.reporting.definitions import (
-    Axes,
-    Curve,
-    FigureDefinition,
-    Published,
-)
+from speculative_tts.reporting.definitions import Axes, Curve, FigureDefinition, Published
 from speculative_tts.reporting.needs import Chosen, Need
 from speculative_tts.reporting.quantities import quantity
 from speculative_tts.reporting.results import measured
@@ -148,15 +143,11 @@ def _curve(curve: Curve, axes: Axes, chosen: Chosen) -> Series:
             continue
         found = chosen.results[key]
         y = found.measure(name).scaled(quantity(name).scale)
-        x = _x(axes, found.measure(axes.x).value if axes.x else float(value))
+        x = found.measure(axes.x).scaled(quantity(axes.x).scale).value if axes.x else float(value)
         if y.value is not None and x is not None:
             points.append(Point(x, y, f"{value:g}" if isinstance(value, float) else str(value)))
     kind = "curve" if curve.joined else "scatter"
     return Series(curve.label, kind, points, curve.style)
-
-
-def _x(axes: Axes, value: float | None) -> float | None:
-    return value if value is None or axes.x is None else value * quantity(axes.x).scale
 
 
 def _level(level: Need, axes: Axes, chosen: Chosen) -> Series | None:

@@ -60,7 +60,8 @@ def _lines(definition: SpeakerTable, figures: Figures) -> list[Line]:
     names = list(dict.fromkeys(name for one in figures.values() for name in one))
     groups = [name for name in GROUPS if name in names]
     rows = {name: measures(name) for name in names}
-    speakers = sorted((n for n in names if n not in GROUPS), key=lambda n: _order(rows[n][0]))
+    first = {name: row[0].value for name, row in rows.items() if name not in GROUPS}
+    speakers = sorted(first, key=lambda name: (first[name] is None, first[name] or 0.0))
     return [
         Line(
             name,
@@ -73,10 +74,6 @@ def _lines(definition: SpeakerTable, figures: Figures) -> list[Line]:
         )
         for name in [*groups, *speakers]
     ]
-
-
-def _order(measure: Measure) -> float:
-    return float("inf") if measure.value is None else measure.value
 
 
 def _cell(measure: Measure, name: str) -> Cell:

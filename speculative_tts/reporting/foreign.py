@@ -24,7 +24,9 @@ def table(foreign: Sequence[Run]) -> Table:
     """Return a table of what was measured, with a line for each system."""
     results = {run.name: Result((run,)) for run in foreign}
     everything = list(results.values())
-    shown = [name for name in METRICS if any(_known(one, name) for one in everything)]
+    shown = [
+        name for name in METRICS if any(one.measure(name).value is not None for one in everything)
+    ]
     headings = [
         Heading(METRICS[name].heading, judge_name(name, everything), name) for name in shown
     ]
@@ -46,7 +48,3 @@ def table(foreign: Sequence[Run]) -> Table:
         [f"{one.name}: {one.summary['run'].get('list', '')}" for one in foreign],
         blocks=[Block("Judged alike", headings, lines)],
     )
-
-
-def _known(one: Result, name: str) -> bool:
-    return one.measure(name).value is not None

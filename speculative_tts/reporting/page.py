@@ -6,7 +6,7 @@ keeps the sections of other papers. It needs no other file and no network.
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from speculative_tts.reporting.definitions import Report, Row, TableDefinition
+from speculative_tts.reporting.definitions import Report
 from speculative_tts.reporting.examples import Heard
 from speculative_tts.reporting.fill_figure import Figure
 from speculative_tts.reporting.points import answers, points, retimed, timings
@@ -58,7 +58,8 @@ def assembled(
     heard: Mapping[str, Any],
 ) -> Section:
     """Return the section of tables and figures, whose CSV texts are `written`."""
-    systems = {key: row.label for one in report.tables for key, row in _listened(report, one)}
+    heard_in = [one.rows for one in report.tables if one.name == report.listening]
+    systems = {key: row.label for rows in heard_in for key, row in rows.items()}
     origins = {one["name"]: one["origin"] for one in parts["tables"]}
     data = {
         "title": report.title,
@@ -70,11 +71,6 @@ def assembled(
         "contrast": [systems[key] for key in report.contrast if key in systems],
     }
     return Section(report, {**data, **heard})
-
-
-def _listened(report: Report, table: TableDefinition) -> Iterable[tuple[str, Row]]:
-    """Rows of the table whose systems are heard."""
-    return table.rows.items() if table.name == report.listening else ()
 
 
 def page(sections: Sequence[Section], before: Path | None = None) -> str:
@@ -106,11 +102,8 @@ def page(sections: Sequence[Section], before: Path | None = None) -> str:
 
 def read_sections(path: Path) -> dict[str, dict[str, Any]]:
     """Return what a written page holds, by paper; nothing of a page that is not there."""
-    return {name: json.loads(text) for name, text in SECTION.findall(_text(path))}
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return {name: json.loads(data) for name, data in SECTION.findall(text)}
 
 
 def _resource(name: str) -> str:

@@ -71,10 +71,7 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def find_runs(folder: Path) -> Found:
-    """Read every run folder directly inside `folder`, or else inside its folders.
-
-    Raises ValueError when there is none.
-    """
+    """Read the run folders inside `folder`, or else inside its folders; ValueError without any."""
     if not folder.is_dir():
         raise ValueError(f"runs={folder} is not a folder; run sst-decode, or give runs=<folder>")
     folders = configured_runs(folder)
@@ -118,12 +115,7 @@ def _read(folder: Path) -> Run:
     written["metrics"] |= read_ratings(folder)
     if summary.run.get("complete") is False:
         raise ValueError(f"scored before it was finished; {scoring}")
-    run = Run(
-        folder,
-        flatten(read_json(folder / CONFIG, AGAIN)),
-        written,
-        read_provenance(folder),
-    )
+    run = Run(folder, flatten(read_json(folder / CONFIG, AGAIN)), written, read_provenance(folder))
     for file in (RECORDS, SCORES):
         run.rows(file)
     return run

@@ -7,11 +7,7 @@ from dataclasses import replace
 from speculative_tts.evaluation.compare import compare_all
 from speculative_tts.evaluation.statistics import Measure
 from speculative_tts.reporting.needs import Chosen, RoundCosts, figure
-from speculative_tts.reporting.results import (
-    Result,
-    difference,
-    drawn_as,
-)
+from speculative_tts.reporting.results import Result, difference, drawn_as
 from speculative_tts.reporting.runs import Run
 
 

@@ -20,10 +20,7 @@ from speculative_tts.reporting.fill_table import fill_table
 from speculative_tts.reporting.needs import Chosen, choose
 from speculative_tts.reporting.page import Section, section
 from speculative_tts.reporting.runs import Found, Run
-from speculative_tts.reporting.selection import (
-    round_costs,
-    with_costs,
-)
+from speculative_tts.reporting.selection import round_costs, with_costs
 from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.reporting.tables import Table, comma_separated, latex, markdown
 from speculative_tts.runs.folder import SCORES

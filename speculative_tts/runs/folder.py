@@ -12,7 +12,6 @@ Decoding, evaluation and reporting all read them here. Nothing of this needs a m
 """
 
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +79,10 @@ def decoded_runs(runs: Path) -> list[Path]:
 
 def configured_runs(runs: Path) -> list[Path]:
     """Return the run folders directly inside `runs`, or where it has none inside its folders."""
-    places = (sorted(runs.glob(deep)) for deep in (f"*/{CONFIG}", f"[!.]*/*/{CONFIG}"))
-    return [path.parent for path in next(filter(None, map(_of_runs, places)), [])]
+    for deep in (f"*/{CONFIG}", f"[!.]*/*/{CONFIG}"):  # drafts and exports may lie beside runs
+        if own := [path for path in sorted(runs.glob(deep)) if not _is_model(path)]:
+            return [path.parent for path in own]
+    return []
 
 
 def settings_beside(runs: Path, remedy: str) -> list[dict[str, Any]]:
@@ -96,11 +97,6 @@ def scored_lists(runs: Path) -> list[Path]:
     """
     scored = (path.parent for path in runs.glob(f"*/{SUMMARY}"))
     return sorted(path for path in scored if not (path / CONFIG).exists())
-
-
-def _of_runs(paths: Iterable[Path]) -> list[Path]:
-    """Return those config.json that are no model's: drafts and exports may lie beside runs."""
-    return [path for path in paths if not _is_model(path)]
 
 
 def _is_model(path: Path) -> bool:

@@ -8,13 +8,7 @@ from typing import Any, Protocol
 from speculative_tts.codecs.audio import Wave, readable, wav_bytes
 from speculative_tts.codecs.registry import Codec
 from speculative_tts.files import sync, write_atomic
-from speculative_tts.records import (
-    Appender,
-    DecodeRecord,
-    ListItem,
-    to_row,
-    write_jsonl,
-)
+from speculative_tts.records import Appender, DecodeRecord, ListItem, to_row, write_jsonl
 from speculative_tts.runs.folder import FAILED, RECORDS, audio_name, read_records
 from speculative_tts.schema.decode import SamplingConfig
 

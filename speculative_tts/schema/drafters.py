@@ -18,11 +18,7 @@ class DrafterConfig(Kind):
 
     group = "drafter"
     built_by: ClassVar[str]  # a function of the settings and `decoding.builder.Builder`
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Names of the other settings that it reads."""
-        raise NotImplementedError
+    reads: ClassVar[tuple[str, ...]] = ()  # names of the other settings that it reads
 
     @property
     def label(self) -> list[str]:
@@ -35,6 +31,7 @@ class LMDrafterConfig(DrafterConfig):
     """A second, smaller language model drafts token by token (draft.path)."""
 
     built_by = "speculative_tts.decoding.drafters.lm:LMDrafter.build"
+    reads = ("draft",)
     name: str = "lm"
     # lookahead is the most; a round's drafts end with a token whose distribution has more entropy
     # (nats), for it is likely to be rejected; null: they do not
@@ -45,23 +42,14 @@ class LMDrafterConfig(DrafterConfig):
         """Its part of a run's name, such as h1.5."""
         return [] if self.entropy is None else [f"h{self.entropy:g}"]
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Names of the other settings that it reads: the draft."""
-        return ("draft",)
-
 
 @dataclass
 class HeadsDrafterConfig(DrafterConfig):
     """The target's own multi-token heads draft a block, chosen as viterbi.mode says."""
 
     built_by = "speculative_tts.decoding.drafters.heads:HeadsDrafter.build"
+    reads = ("heads", "viterbi")
     name: str = "heads"
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Names of the other settings that it reads: the heads and the choice of a block."""
-        return ("heads", "viterbi")
 
 
 @dataclass
@@ -72,11 +60,6 @@ class LookupDrafterConfig(DrafterConfig):
     name: str = "lookup"
     longest: Few = 3  # tokens that must be the same, tried first
     shortest: Few = 1  # at least; without a match nothing is drafted
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Names of the other settings that it reads: none."""
-        return ()
 
     @property
     def label(self) -> list[str]:
@@ -107,11 +90,6 @@ class RecurrentDrafterConfig(DrafterConfig):
     codes: Annotated[Several, Since(None)] | None = None
 
     @property
-    def reads(self) -> tuple[str, ...]:
-        """Names of the other settings that it reads: none."""
-        return ()
-
-    @property
     def label(self) -> list[str]:
         """Its part of a run's name, such as recurrent, c1024."""
         return [self.name, *([] if self.codes is None else [f"c{self.codes}"])]
@@ -124,11 +102,6 @@ class BlockDrafterConfig(DrafterConfig):
     built_by = "speculative_tts.decoding.drafters.block:BlockDrafter.build"
     name: str = "block"
     path: ReadPath = MISSING  # the folder: config.json and weights, as speculators saves them
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Names of the other settings that it reads: none."""
-        return ()
 
     @property
     def label(self) -> list[str]:
@@ -145,11 +118,6 @@ class CodebooksDrafterConfig(DrafterConfig):
     # the folder of a step for each offset (sst-train-heads kind=codebooks); null: none, the heads
     # read the newest state as it is
     path: ReadPath | None = None
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Names of the other settings that it reads: none."""
-        return ()
 
     @property
     def label(self) -> list[str]:

@@ -15,11 +15,12 @@ class RuleConfig(Kind):
 
     group = "rule"
     built_by: ClassVar[str]  # a function of the settings and `decoding.rules.acceptance.Artefacts`
+    marks: ClassVar[tuple[str, ...]] = ()  # settings as a run's name shows them
 
     @property
     def label(self) -> list[str]:
-        """Its part of a run's name."""
-        return [self.name]
+        """Its part of a run's name, such as typical, e0.3, a0.09."""
+        return [self.name, *(mark.format_map(vars(self)) for mark in self.marks)]
 
 
 @dataclass
@@ -42,13 +43,9 @@ class ToleranceRule(RuleConfig):
     """SSD's: accept when u < min(1, q/p) + beta."""
 
     built_by = "speculative_tts.decoding.rules.acceptance:Tolerance.build"
+    marks = ("b{beta:g}",)
     name: str = "tolerance"
     beta: Share = 0.0  # 0 is the exact rule; 1 accepts whatever is drafted
-
-    @property
-    def label(self) -> list[str]:
-        """tolerance, b0.4."""
-        return [*super().label, f"b{self.beta:g}"]
 
 
 @dataclass
@@ -72,14 +69,10 @@ class TypicalRule(RuleConfig):
     """Medusa's: accept what is likelier than a threshold that falls with the target's entropy."""
 
     built_by = "speculative_tts.decoding.rules.relaxed:Typical.build"
+    marks = ("e{epsilon:g}", "a{alpha:g}")
     name: str = "typical"
     epsilon: NonNegative = 0.3  # the threshold at most
     alpha: NonNegative = 0.09  # the threshold of a distribution with entropy H is alpha exp(-H)
-
-    @property
-    def label(self) -> list[str]:
-        """typical, e0.3, a0.09."""
-        return [*super().label, f"e{self.epsilon:g}", f"a{self.alpha:g}"]
 
 
 @dataclass
@@ -102,13 +95,9 @@ class DivergenceRule(RuleConfig):
     """FSD's: accept anything where draft and target are alike."""
 
     built_by = "speculative_tts.decoding.rules.relaxed:Divergence.build"
+    marks = ("{most:g}",)
     name: str = "divergence"
     most: NonNegative = 0.2  # Jensen-Shannon divergence, nats; 0.69 is all
-
-    @property
-    def label(self) -> list[str]:
-        """divergence, 0.2."""
-        return [*super().label, f"{self.most:g}"]
 
 
 @dataclass
@@ -135,14 +124,10 @@ class DynamicRule(RuleConfig):
     """GSD's: accept by groups of tokens that are alike in probability, here, and in sound."""
 
     built_by = "speculative_tts.decoding.rules.relaxed:Dynamic.build"
+    marks = ("{reach}", "g{gap:g}", "d{distance:g}")
     name: str = "dynamic"
     source: Similarity = Similarity.embedding  # what alike is measured on
     # tokens on either side in the order of probability; 0: the exact rule
     reach: Annotated[int, Limit(0, 1000)] = 7
     gap: Share = 0.15  # between their probabilities
     distance: NonNegative = 0.5  # squared, of vectors of length 1: 2 - 2 x their cosine
-
-    @property
-    def label(self) -> list[str]:
-        """dynamic, 7, g0.15, d0.5."""
-        return [*super().label, f"{self.reach}", f"g{self.gap:g}", f"d{self.distance:g}"]

@@ -9,13 +9,9 @@ from __future__ import annotations
 
 import lzma
 import math
-from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-
-from speculative_tts.files import write_atomic
 
 Unit = tuple[str, str]  # letters, phones between spaces
 History = tuple[int, ...]
@@ -32,21 +28,6 @@ class LetterToSound:
     units: tuple[Unit, ...]  # the first is the edge
     order: int
     counts: dict[History, dict[int, int]] = field(repr=False)
-
-    @classmethod
-    def learn(cls, words: Iterable[list[Unit]], order: int) -> LetterToSound:
-        """Count the units of aligned words after each history."""
-        numbers: dict[Unit, int] = {("", ""): EDGE}
-        counts: defaultdict[History, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
-        for word in words:
-            said = [numbers.setdefault(unit, len(numbers)) for unit in word]
-            row = [EDGE] * (order - 1) + [*said, EDGE]
-            for at in range(order - 1, len(row)):
-                for length in range(order):
-                    counts[tuple(row[at - length : at])][row[at]] += 1
-        return cls(
-            tuple(numbers), order, {history: dict(after) for history, after in counts.items()}
-        )
 
     def phones(self, word: str) -> list[str]:
         """Return the likeliest phones of a lower-case word; letters that no unit has are silent."""
@@ -107,21 +88,9 @@ class LetterToSound:
     def _single(self) -> frozenset[str]:
         return frozenset(letters for letters, _ in self.units if len(letters) == 1)
 
-    def save(self, path: Path) -> None:
-        """Write units and counts as compressed text."""
-        lines = [str(self.order), str(len(self.units))]
-        lines += [f"{letters}\t{phones or SILENT}" for letters, phones in self.units]
-        for history, after in sorted(self.counts.items(), key=lambda item: (len(item[0]), item[0])):
-            said = " ".join(
-                f"{unit}:{count}" if count > 1 else str(unit)
-                for unit, count in sorted(after.items())
-            )
-            lines.append(f"{' '.join(map(str, history))}\t{said}")
-        write_atomic(path, lzma.compress("\n".join(lines).encode(), preset=9))
-
     @classmethod
     def load(cls, path: Path) -> LetterToSound:
-        """Read what `save` wrote."""
+        """Read what `scripts/make_english.py` wrote: units and counts as compressed text."""
         lines = lzma.decompress(path.read_bytes()).decode().split("\n")
         order, n_units = int(lines[0]), int(lines[1])
         units = (line.split("\t") for line in lines[2 : 2 + n_units])

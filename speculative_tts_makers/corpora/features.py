@@ -16,6 +16,7 @@ from speculative_tts.files import writing
 from speculative_tts_makers.corpora.flite import SpokenPhrase, speak
 from speculative_tts_makers.corpora.plan import Take
 from speculative_tts_makers.corpora.speakers import TinySpeaker
+from speculative_tts_makers.corpora.warp import crop, warp
 
 MARGIN_SECONDS = 0.07
 """Silence kept before the first and after the last word."""
@@ -59,7 +60,7 @@ def trim(frames: world.WorldFrames, utterance: SpokenPhrase, phase: int) -> Trim
     origin = first * world.FRAME_SECONDS
     rate = world.SAMPLE_RATE / SAMPLES_PER_TOKEN
     return Trimmed(
-        frames.crop(first, first + tokens * FRAMES_PER_TOKEN),
+        crop(frames, first, first + tokens * FRAMES_PER_TOKEN),
         (utterance.start - origin) * rate,
         tuple((end - origin) * rate for end in utterance.word_ends),
     )
@@ -73,9 +74,8 @@ def speak_take(take: Take, seed: int) -> Iterator[SpokenTake]:
     for speaker in take.speakers:
         cut = trim(frames, utterance, int(rng.integers(FRAMES_PER_TOKEN)))
         pitch = speaker.pitch_scale * float(rng.uniform(1 - PITCH_JITTER, 1 + PITCH_JITTER))
-        warped = world.warp(
-            cut.frames, speaker.formant_scale, pitch, float(rng.uniform(*PITCH_RANGE))
-        )
+        spread = float(rng.uniform(*PITCH_RANGE))
+        warped = warp(cut.frames, speaker.formant_scale, pitch, spread)
         features = world.frame_features(warped).astype(np.float16)
         yield SpokenTake(take.id, speaker.name, take.words, cut.start, cut.word_ends, features)
 
@@ -86,7 +86,7 @@ def frames_as(
     """Return trimmed frames of Flite's voice, and the warped ones of a speaker's recording."""
     utterance = speak(words, speaker.voice, duration_stretch)
     cut = trim(world.analyse(utterance.wave), utterance, phase=0)
-    return cut, world.warp(cut.frames, speaker.formant_scale, speaker.pitch_scale)
+    return cut, warp(cut.frames, speaker.formant_scale, speaker.pitch_scale)
 
 
 def speak_as(

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from speculative_tts.codecs.tiny import FRAMES_PER_TOKEN, TinyCodec, train_codec
+from speculative_tts.codecs.tiny import FRAMES_PER_TOKEN, TinyCodec
 from speculative_tts.corpora.codes import write_shard
 from speculative_tts.progress import progress
 from speculative_tts.schema.prepare import PrepareConfig
+from speculative_tts_makers.corpora.codec_training import train_codec
 from speculative_tts_makers.corpora.postnet import with_postnet
 from speculative_tts_makers.corpora.sentence_lists import write_sentence_lists
 from speculative_tts_makers.corpora.sentences import SHARD, SpokenSentence, read_shard, speak_shards

@@ -9,10 +9,11 @@ from math import ceil
 from pathlib import Path
 
 from speculative_tts.cluster import workers
-from speculative_tts.codecs.tiny import TinyCodec, train_codec
+from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.corpora.settings import require_settings
 from speculative_tts.progress import progress
 from speculative_tts.schema.prepare import PrepareConfig
+from speculative_tts_makers.corpora.codec_training import train_codec
 from speculative_tts_makers.corpora.features import read_features, write_feature_shard
 from speculative_tts_makers.corpora.heldout import write_dev_codes
 from speculative_tts_makers.corpora.plan import Take, Words, plan_list, plan_takes

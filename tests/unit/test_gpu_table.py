@@ -65,11 +65,3 @@ def test_what_was_not_measured_is_left_out(script, tmp_path: Path) -> None:
 def test_without_a_run_one_line(script, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="has no finished run; make them with `make gpu`"):
         script.main(tmp_path, tmp_path / "out")
-
-
-def test_the_commands_are_there() -> None:
-    """The one list of what runs first on a GPU names files and commands that exist."""
-    text = (SCRIPT.parent / "gpu_first.sh").read_text()
-    for place in ("tests/gpu", "tests/unit/models/gpu", "tests/unit/decoding/gpu"):
-        assert place in text
-        assert (SCRIPT.parents[1] / place).is_dir()

@@ -53,9 +53,7 @@ class CodebooksDrafter:
         folder = require(Path(config.path))
         sizes = target.depth.config.hidden, target.config.codebooks
         offsets = parts.keep(
-            ("codebooks", content_hash(own)),
-            config.path,
-            lambda: load_offsets(folder, own, *sizes),
+            ("codebooks", content_hash(own)), config.path, lambda: load_offsets(folder, own, *sizes)
         )
         if parts.config.drafted > offsets.n:
             raise ValueError(
@@ -76,40 +74,34 @@ class CodebooksDrafter:
         return CodebooksDrafting(self)
 
 
-class CodebooksDrafting(NewestStates):
+class CodebooksDrafting(NewestStates[CodebooksDrafter]):
     """One batch's newest states."""
-
-    def __init__(self, drafter: CodebooksDrafter) -> None:
-        super().__init__()
-        self._target, self._offsets = drafter.target, drafter.offsets
 
     def native(self, sampler: Sampler, lookahead: int) -> None:
         """See `Drafting`."""
 
     def propose(self, rows: BatchState, sampler: Sampler, lookahead: int) -> tuple[PerRow, Laws]:
         """See `Drafting`."""
-        codebooks = self._target.config.codebooks
+        codebooks = self._drafter.target.config.codebooks
         book = (rows.count - 1) % codebooks  # of each row's newest code
         within = torch.where(book == 0, 0, codebooks - 2 - book).clamp(min=0)
         drafted = torch.minimum(room(rows, lookahead), within)
         number = most(drafted, lookahead)
         if not number:
-            return drafted, torch.empty(len(book), 0, self._target.vocab_size)
+            return drafted, torch.empty(len(book), 0, self._drafter.target.vocab_size)
         logits = self._logits(rows.last(1)[:, 0], book, number)
         return drafted, IndependentHeads(sampler).draft(logits, rows)
 
     def _logits(self, newest: Tensor, book: PerRow, number: int) -> Laws:
         """Return the logits [batch, number, vocab] of the codes after the newest one."""
-        target = self._target
+        target, offsets = self._drafter.target, self._drafter.offsets
         assert self.hidden is not None
         states = self.hidden[:, : target.depth.config.hidden]
         inputs = target.within(newest.clamp(max=target.config.codes - 1)).float()
         found = []
         for offset in range(1, number + 1):
             books = (book + offset) % target.config.codebooks
-            moved = states
-            if self._offsets is not None:
-                moved = self._offsets(states, inputs, offset, books)
+            moved = states if offsets is None else offsets(states, inputs, offset, books)
             wide = F.pad(moved, (0, target.width - moved.shape[1]))
             found.append(torch.cat([wide, books[:, None].float()], 1))
         return target.logits(torch.stack(found, 1))

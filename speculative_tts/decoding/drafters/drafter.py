@@ -72,10 +72,7 @@ class Drafting(Protocol):
 
 
 class CacheReader(ABC):
-    """A drafter that reads what the target's cache keeps; it brings the target that keeps it.
-
-    Else as `Drafter`.
-    """
+    """A `Drafter` that reads what the target's cache keeps; it brings the target that keeps it."""
 
     verifier: HiddenModel  # the target, as it must be run
 

@@ -58,22 +58,18 @@ class HeadsDrafter:
         return HeadsDrafting(self)
 
 
-class HeadsDrafting(NewestStates):
+class HeadsDrafting(NewestStates[HeadsDrafter]):
     """One batch's newest states."""
-
-    def __init__(self, drafter: HeadsDrafter) -> None:
-        super().__init__()
-        self._heads, self._chooser = drafter.heads, drafter.chooser
 
     def native(self, sampler: Sampler, lookahead: int) -> NativeDrafter | None:
         """See `Drafting`: native if heads and chooser are; it reads the states in place."""
-        heads, chosen = self._heads.native, self._chooser.native
+        heads, chosen = self._drafter.heads.native, self._drafter.chooser.native
         if heads is None or chosen is None or self.hidden is None:
             return None
         own, search = chosen
         if search is None and own != sampler:  # the batch's draws from each head
             return None
-        check_lookahead(lookahead, self._heads)
+        check_lookahead(lookahead, self._drafter.heads)
         return blocks.drafter(heads, search, self.hidden)
 
     def propose(
@@ -83,10 +79,12 @@ class HeadsDrafting(NewestStates):
         lookahead: int,
     ) -> tuple[PerRow, Laws]:
         """See `Drafting`."""
-        check_lookahead(lookahead, self._heads)
+        check_lookahead(lookahead, self._drafter.heads)
         assert self.hidden is not None
         # The whole block, also where fewer fit: a path hangs on all heads, not on other rows' room.
-        laws = self._chooser.draft(self._heads(self.hidden)[:, 1 : lookahead + 1], rows)
+        laws = self._drafter.chooser.draft(
+            self._drafter.heads(self.hidden)[:, 1 : lookahead + 1], rows
+        )
         if runs(laws):
             return on_gpu.drafted(rows, lookahead), laws
         drafted = up_to_stop(rows, room(rows, lookahead), lookahead)

@@ -29,10 +29,7 @@ NOTHING = -1  # where nothing was said
 
 @dataclass(frozen=True)
 class LookupDrafter:
-    """Copies what follows the longest match, of those the newest.
-
-    A match has `shortest` to `longest` tokens.
-    """
+    """Copies what follows the newest of the longest matches, of `shortest` to `longest` tokens."""
 
     vocab_size: int
     device: torch.device

@@ -1,19 +1,21 @@
 """Base of drafters that read the target's own states and remember nothing else."""
 
 from copy import copy
-from typing import Self
+from typing import Generic, Self, TypeVar
 
 from torch import Tensor
 
-from speculative_tts.decoding.batch import BatchState, Request
-from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, picked
-from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.drafters.drafter import PerRow, States, picked
+
+Owner = TypeVar("Owner")
 
 
-class NewestStates:
-    """A `Drafting` that keeps the states that the newest tokens of a batch were drawn from."""
+class NewestStates(Generic[Owner]):
+    """A `Drafting` but for `propose`: keeps the states that the newest tokens were drawn from."""
 
-    def __init__(self) -> None:
+    def __init__(self, drafter: Owner) -> None:
+        self._drafter = drafter
         self.hidden: Tensor | None = None
 
     def load(self, requests: list[Request]) -> None:
@@ -25,10 +27,6 @@ class NewestStates:
         one = copy(self)
         one.hidden = self.hidden[index : index + 1]
         return one
-
-    def propose(self, rows: BatchState, sampler: Sampler, lookahead: int) -> tuple[PerRow, Laws]:
-        """See `Drafting`."""
-        raise NotImplementedError
 
     def observe(self, hidden: States, accepted: PerRow) -> None:
         """Keep the state that the newest token was drawn from."""

@@ -6,9 +6,7 @@ prompt nor cache.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self
-
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from speculative_tts.decoding.batch import BatchState, Size
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow
@@ -25,24 +23,11 @@ if TYPE_CHECKING:
     from speculative_tts.decoding.builder import Builder
 
 
-class Embedded(Protocol):
-    """The part of the target that a recurrent drafter needs."""
-
-    @property
-    def vocab_size(self) -> int:
-        """Speech ids."""
-        ...
-
-    def embed(self, ids: Tensor) -> Tensor:
-        """Inputs of speech ids: [..., hidden]."""
-        ...
-
-
 @dataclass(frozen=True)
 class RecurrentDrafter:
     """Drafts token by token from the target's hidden state."""
 
-    target: Embedded
+    target: CodeLM  # its embedding
     layer: RecurrentLayer
     reach: ClassVar[None] = None
 
@@ -62,25 +47,22 @@ class RecurrentDrafter:
         return RecurrentDrafting(self)
 
 
-class RecurrentDrafting(NewestStates):
+class RecurrentDrafting(NewestStates[RecurrentDrafter]):
     """One batch's newest states."""
-
-    def __init__(self, drafter: RecurrentDrafter) -> None:
-        super().__init__()
-        self._target, self._layer = drafter.target, drafter.layer
 
     def native(self, sampler: Sampler, lookahead: int) -> NativeDrafter | None:  # noqa: ARG002 - any
         """See `Drafting`: native if the layer is; it reads the states in place."""
-        if self._layer.native is None or self.hidden is None:
+        native = self._drafter.layer.native
+        if native is None or self.hidden is None:
             return None
-        return recurrent.drafter(self._layer.native, self.hidden)
+        return recurrent.drafter(native, self.hidden)
 
     def propose(self, rows: BatchState, sampler: Sampler, lookahead: int) -> tuple[PerRow, Laws]:
         """See `Drafting`."""
         assert self.hidden is not None
-        target, state = self._target, self.hidden
+        target, layer, state = self._drafter.target, self._drafter.layer, self.hidden
         drafts = Drafts(rows, rows.lengths, lookahead)
         for _ in drafts:
-            state = self._layer(state, target.embed(drafts.ids[:, 0]))
-            drafts.add(sampler, self._layer.logits(state))
+            state = layer(state, target.embed(drafts.ids[:, 0]))
+            drafts.add(sampler, layer.logits(state))
         return drafts.result(target.vocab_size)

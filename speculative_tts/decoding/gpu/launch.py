@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from speculative_tts.models.gpu import triton_runtime
 from speculative_tts.models.gpu.triton_runtime import usable
 
 WITHOUT_A_GPU = ("cpu", "meta")
@@ -37,12 +38,11 @@ def everywhere() -> Iterator[None]:
 
 def launch(kernel: str, grid: tuple[int, ...], *given: Any, **constants: Any) -> None:
     """Launch a kernel, `module.name` in `decoding.gpu.kernels`; a tensor comes first."""
-    if given[0].device.type == "meta":
-        return
-    module, name = kernel.split(".")
-    function = getattr(import_module(f"speculative_tts.decoding.gpu.kernels.{module}"), name)
+    function, (module, name) = None, kernel.split(".")
+    if given[0].device.type != "meta":
+        function = getattr(import_module(f"speculative_tts.decoding.gpu.kernels.{module}"), name)
     with np.errstate(all="ignore"):  # of the interpreter: NaN stands for "no distribution"
-        function[grid](*map(_as_bytes, given), **constants)
+        triton_runtime.launch(function, grid, *map(_as_bytes, given), **constants)
 
 
 def _as_bytes(x: Any) -> Any:

@@ -63,13 +63,7 @@ class SampledSteps:
         self.native.emit(batch_of(rows, self.sampler), steps=number, purpose=NEXT)
 
     def rounds(
-        self,
-        drafter: NativeDrafter,
-        rows: BatchState,
-        tally: Tally,
-        rule: Rule,
-        *,
-        watched: bool,
+        self, drafter: NativeDrafter, rows: BatchState, tally: Tally, rule: Rule, *, watched: bool
     ) -> NativeRounds:
         """Return native rounds of `speculation.Rounds`; this model verifies by the rule."""
         given = (self.native, drafter, batch_of(rows, self.sampler), tally.sums)

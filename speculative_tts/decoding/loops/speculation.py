@@ -15,13 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Block, Request, Size
-from speculative_tts.decoding.drafters.drafter import (
-    CacheReader,
-    Drafter,
-    Laws,
-    PerRow,
-    started,
-)
+from speculative_tts.decoding.drafters.drafter import CacheReader, Drafter, Laws, PerRow, started
 from speculative_tts.decoding.gpu import rounds
 from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, LoopSpec
@@ -49,10 +43,7 @@ class Speculation:
     lookahead: int
 
     def decode(
-        self,
-        requests: list[Request],
-        observer: Observer | None = None,
-        graphs: Graphs = EAGER,
+        self, requests: list[Request], observer: Observer | None = None, graphs: Graphs = EAGER
     ) -> list[Outcome]:
         """Decode a batch: tokens and counts of each request."""
         return graphs.decode(self.looping(observer), requests)

@@ -49,13 +49,7 @@ class Sampler:
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p {self.top_p} is outside (0, 1]; use 1 for no limit")
 
-    def __call__(
-        self,
-        logits: Laws,
-        history: History,
-        positions: Places,
-        stop: "StopRule",
-    ) -> Laws:
+    def __call__(self, logits: Laws, history: History, positions: Places, stop: "StopRule") -> Laws:
         """Return the distributions of the tokens at `positions`.
 
         `history` has the ids so far, drafts included; the token at position p may depend on
@@ -76,13 +70,7 @@ class Sampler:
         ready = self.prepared(logits, history, positions, stop)
         return ended(law, stop.mask(ready, positions), stop)
 
-    def law(
-        self,
-        logits: Laws,
-        history: History,
-        positions: Places,
-        stop: "StopRule",
-    ) -> Laws:
+    def law(self, logits: Laws, history: History, positions: Places, stop: "StopRule") -> Laws:
         """Compute the distributions by torch but for `end_when_likeliest`: the reference."""
         logits = stop.mask(self.prepared(logits, history, positions, stop), positions)
         if self.temperature == 0:

@@ -36,9 +36,8 @@ class Conformer(Transcriber, BatchJudge, LocalModel):
     def load_many(self) -> Measures:
         """Load the model as a function from waves to their transcripts."""
         library = offline("nemo.collections.asr.models")
-        assert self.folder is not None
         logging.getLogger("nemo_logger").setLevel(logging.ERROR)
-        path = self.published.weights(self.folder)
+        path = self.published.weights(self.place)
         model = library.EncDecRNNTBPEModel.restore_from(str(path), map_location=self.device)
         model = model.to(self.device).eval()
         return lambda waves: transcribe(model, waves)

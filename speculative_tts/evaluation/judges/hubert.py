@@ -26,7 +26,6 @@ class Hubert(Transcriber, BatchJudge, LocalModel):
         "hf download facebook/hubert-large-ls960-ft --local-dir {folder}",
         hub="facebook/hubert-large-ls960-ft",
     )
-    packages: ClassVar = {"transformers": "transformers", "torch": "torch"}
     decoding: ClassVar[dict[str, Any]] = {
         "engine": "transformers",
         "decoding": "greedy CTC",
@@ -39,11 +38,10 @@ class Hubert(Transcriber, BatchJudge, LocalModel):
         """Load the model as a function from waves to their transcripts."""
         import torch
 
-        assert self.folder is not None
         library = offline("transformers")
 
-        processor = library.Wav2Vec2Processor.from_pretrained(self.folder, local_files_only=True)
-        model = read_pretrained(library.HubertForCTC, self.folder, AGAIN, others=True)
+        processor = library.Wav2Vec2Processor.from_pretrained(self.place, local_files_only=True)
+        model = read_pretrained(library.HubertForCTC, self.place, AGAIN, others=True)
         model = model.to(self.device).eval()
 
         @torch.inference_mode()

@@ -51,7 +51,7 @@ class OpenaiWhisper(Transcriber, LocalModel):
         """The name of the file that is loaded, whose size `load` checks."""
         if self.folder is None:
             return super().id
-        return f"openai-whisper-{self.published.weights(self.folder).stem}"
+        return f"openai-whisper-{self.published.weights(self.place).stem}"
 
     def normaliser(self) -> Normaliser:
         """Return the package's English normaliser: numbers, contractions, spelling."""
@@ -60,9 +60,8 @@ class OpenaiWhisper(Transcriber, LocalModel):
 
     def load(self) -> Measure:
         """Load the model as a function from a wave to its transcript."""
-        assert self.folder is not None
         library = offline("whisper")
-        path = self.published.weights(self.folder)
+        path = self.published.weights(self.place)
         model = library.load_model(str(path), device=self.device)
         check_size(path, model.dims)
         half = self.device == "cuda"

@@ -36,7 +36,6 @@ class Utmos(Opinion, LocalModel):
         f"curl -L --create-dirs -o {{folder}}/{FILE} {URL}",
         hub="k2-fsa/TTS_eval_models",
     )
-    packages: ClassVar = {"transformers": "transformers", "torch": "torch"}
     decoding: ClassVar[dict[str, Any]] = {"engine": "transformers", "dtype": "float32"}
 
     def load(self) -> Measure:
@@ -44,8 +43,7 @@ class Utmos(Opinion, LocalModel):
         from speculative_tts.state_dicts import read_torch
 
         library = offline("transformers")
-        assert self.folder is not None
-        state = read_torch(self.published.weights(self.folder))
+        state = read_torch(self.published.weights(self.place))
         return predictor(state, library.Wav2Vec2Config(), device=self.device)
 
 

@@ -46,20 +46,14 @@ class WavlmLarge(VoiceComparison, BatchJudge, LocalModel):
         f"hf download k2-fsa/TTS_eval_models speaker_similarity/{FILE} --local-dir {{folder}}",
         hub="k2-fsa/TTS_eval_models",
     )
-    packages: ClassVar = {"transformers": "transformers", "torch": "torch"}
-    decoding: ClassVar[dict[str, Any]] = {
-        "engine": "transformers",
-        "dtype": "float32",
-        "floor": FLOOR,
-    }
+    decoding: ClassVar = {"engine": "transformers", "dtype": "float32", "floor": FLOOR}
 
     def load_many(self) -> Measures:
         """Load the model as a function from waves to their embeddings."""
         from speculative_tts.state_dicts import read_torch
 
         library = offline("transformers")
-        assert self.folder is not None
-        state = read_torch(self.published.weights(self.folder))
+        state = read_torch(self.published.weights(self.place))
         return encoder(state.get("model", state), library.WavLMConfig(**LARGE), device=self.device)
 
 

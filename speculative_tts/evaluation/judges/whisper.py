@@ -44,7 +44,6 @@ class Whisper(Transcriber, BatchJudge, LocalModel):
         "--exclude '*fp32*'",
         hub="openai/whisper-large-v3",
     )
-    packages: ClassVar = {"transformers": "transformers", "torch": "torch"}
     one_numeral: ClassVar = True
     decoding: ClassVar[dict[str, Any]] = {
         "engine": "transformers",
@@ -71,8 +70,7 @@ class Whisper(Transcriber, BatchJudge, LocalModel):
     @property
     def options(self) -> dict[str, Any]:
         """Weights, device and decoding, the number format and the normaliser's spelling table."""
-        assert self.folder is not None
-        spelling = (self.folder / NORMALISER).is_file()
+        spelling = (self.place / NORMALISER).is_file()
         return super().options | {
             "dtype": "float16" if self.device == "cuda" else "float32",
             "normaliser": "whisper English" + ("" if spelling else " without its spelling table"),
@@ -80,8 +78,7 @@ class Whisper(Transcriber, BatchJudge, LocalModel):
 
     def normaliser(self) -> Normaliser:
         """Return Whisper's English normaliser: numbers, contractions, spelling."""
-        assert self.folder is not None
-        path = self.folder / NORMALISER
+        path = self.place / NORMALISER
         table = typed(_Spelling, {"table": read_json(path)}, path).table if path.is_file() else {}
         module = offline("transformers.models.whisper.english_normalizer")
         normalise = module.EnglishTextNormalizer(table)
@@ -91,13 +88,12 @@ class Whisper(Transcriber, BatchJudge, LocalModel):
         """Load the model as a function of waves; one longer than a window is transcribed alone."""
         import torch
 
-        assert self.folder is not None
         library = offline("transformers")
 
         dtype = torch.float16 if self.device == "cuda" else torch.float32
-        processor = library.WhisperProcessor.from_pretrained(self.folder, local_files_only=True)
+        processor = library.WhisperProcessor.from_pretrained(self.place, local_files_only=True)
         kind = library.WhisperForConditionalGeneration
-        model = read_pretrained(kind, self.folder, AGAIN, others=True, dtype=dtype)
+        model = read_pretrained(kind, self.place, AGAIN, others=True, dtype=dtype)
         model = model.to(self.device).eval()
         # English-only weights refuse to be told what they speak.
         several = getattr(model.generation_config, "is_multilingual", True)

@@ -4,7 +4,7 @@ The paper says "x-vector" only; its authors' earlier work uses this family (WavL
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave
 from speculative_tts.evaluation.judge import Measure
@@ -25,22 +25,16 @@ class XVector(VoiceComparison, LocalModel):
         "hf download microsoft/wavlm-base-plus-sv --local-dir {folder}",
         hub="microsoft/wavlm-base-plus-sv",
     )
-    packages: ClassVar = {"transformers": "transformers", "torch": "torch"}
-    decoding: ClassVar[dict[str, Any]] = {
-        "engine": "transformers",
-        "dtype": "float32",
-        "floor": FLOOR,
-    }
+    decoding: ClassVar = {"engine": "transformers", "dtype": "float32", "floor": FLOOR}
 
     def load(self) -> Measure:
         """Load the model as a function from a wave to its embedding."""
         import torch
 
-        assert self.folder is not None
         library = offline("transformers")
 
-        front_end = library.AutoFeatureExtractor.from_pretrained(self.folder, local_files_only=True)
-        model = read_pretrained(library.WavLMForXVector, self.folder, AGAIN, others=True)
+        front_end = library.AutoFeatureExtractor.from_pretrained(self.place, local_files_only=True)
+        model = read_pretrained(library.WavLMForXVector, self.place, AGAIN, others=True)
         model = model.to(self.device).eval()
 
         @torch.inference_mode()

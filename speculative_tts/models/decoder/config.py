@@ -68,10 +68,7 @@ class DecoderConfig:
 
     @classmethod
     def from_folder(cls, folder: Path) -> "DecoderConfig":
-        """Read `folder`/config.json.
-
-        Raises ValueError for another architecture or an option we do not run.
-        """
+        """Read `folder`/config.json; ValueError for an architecture or option not run here."""
         path = folder / "config.json"
         config = read_json(path, "give a folder with config.json and model.safetensors")
         return cls.from_dict(config, path)

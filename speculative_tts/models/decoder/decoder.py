@@ -6,6 +6,9 @@ CPU a native function runs the whole pass (`native`), on a GPU few kernels (`mod
 `extend` is the reference of both.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import torch
 import torch.nn.functional as F  # noqa: N812
 from jaxtyping import Complex64, Float, Int64
@@ -36,6 +39,11 @@ class Decoder(DecoderStack):
         self._rotations = _rotation_table(config, 0, norm.device)
         self.turns = torch.view_as_real(self._rotations).flatten(1)  # for the native step
         self.native = _native(self)
+
+    def some(self, layers: Sequence[int]) -> "Decoder":
+        """Return some of the layers as a decoder that shares this one's memory."""
+        config = replace(self.config, layers=len(layers))
+        return Decoder(config, [self.layers[index] for index in layers], self.norm)
 
     def cache(self, batch: int, capacity: int) -> Cache:
         """Return storage for `batch` rows of up to `capacity` positions.
@@ -156,13 +164,12 @@ class Decoder(DecoderStack):
 def _native(stack: DecoderStack) -> NativeStack | None:
     """Return the stack that runs all layers in one call; None unless their matrices are packed."""
     c, norm = stack.config, stack.norm
-    native = library() if norm.device.type == "cpu" else None  # a GPU has no use for it
     weights = [
         LayerWeights(four, gains=layer.gains)
         for layer in stack.layers
         if (four := packed(*layer.matrices()))
     ]
-    if native is None or len(weights) < len(stack.layers):
+    if len(weights) < len(stack.layers) or (native := library()) is None:
         return None
     shape = StackShape(
         hidden=c.hidden,

@@ -109,11 +109,7 @@ class Packed(Matrix):
         x = x.float().contiguous()
         out = torch.empty(len(x), self.shape[1])
         self._native.sst_product(
-            ctypes.byref(self.linear),
-            x.data_ptr(),
-            len(x),
-            out.data_ptr(),
-            torch.get_num_threads(),
+            ctypes.byref(self.linear), x.data_ptr(), len(x), out.data_ptr(), torch.get_num_threads()
         )
         return out if addend is None else out.add_(addend)
 

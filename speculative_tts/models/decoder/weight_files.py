@@ -42,10 +42,7 @@ class Index:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the safetensors files of a checkpoint folder.
-
-    Raises ValueError if there are none, and as `refuse_adapter`.
-    """
+    """Return a checkpoint's safetensors files; ValueError if there are none, or an adapter's."""
     refuse_adapter(folder)
     if (folder / SINGLE).is_file():
         return [folder / SINGLE]

@@ -10,13 +10,13 @@ from speculative_tts.models.decoder.matrix import Matrix, Packed
 from speculative_tts.models.gpu import prefill
 from speculative_tts.models.gpu.triton_runtime import suits
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.models.speech_lm import Layout
+from speculative_tts.models.speech_lm import FromStates, Layout
 from speculative_tts.native.library import library
 from speculative_tts.native.step import PackedCache
 from speculative_tts.native.walk import NativeModel, NativeSteps
 
 
-class CodeLM:
+class CodeLM(FromStates):
     """Runs embedded prompts and speech ids through the decoder; returns logits over speech ids."""
 
     layout: Layout  # of a checkpoint's model, which has prompts
@@ -67,16 +67,11 @@ class CodeLM:
         """Key-value storage for `batch` rows of up to `capacity` positions."""
         return self.decoder.cache(batch, capacity)
 
-    def prefill(self, prompts: list[Tensor], cache: Cache) -> Tensor:
-        """Run prompts ([length, hidden] each).
+    def prefill_hidden(self, prompts: list[Tensor], cache: Cache) -> Tensor:
+        """Run prompts [length, hidden]; return states after the final norm, [batch, hidden].
 
         A row at a time, so that a batch equals its rows; on a GPU padded to one pass.
-        Returns float32 logits of the first token, [batch, vocab].
         """
-        return self.logits(self.prefill_hidden(prompts, cache))
-
-    def prefill_hidden(self, prompts: list[Tensor], cache: Cache) -> Tensor:
-        """Run prompts; return hidden states after the final norm, [batch, hidden]."""
         cache.clear()
         if isinstance(cache, KVCache) and suits(self.decoder.norm):
             return prefill.prefill(self.decoder, prompts, cache)
@@ -87,25 +82,21 @@ class CodeLM:
         ]
         return torch.cat(last)
 
-    def extend(self, ids: Tensor, cache: Cache, start: Tensor, keep: int | None = None) -> Tensor:
-        """Feed speech ids [batch, new] at positions start [batch].
-
-        Returns float32 logits of the last `keep` of them (all by default), [batch, keep, vocab].
-        """
-        return self.logits(self.extend_hidden(ids, cache, start, keep))
-
     def extend_hidden(
         self, ids: Tensor, cache: Cache, start: Tensor, keep: int | None = None
     ) -> Tensor:
-        """Feed ids as `extend`; return states after the final norm, [batch, keep, hidden]."""
+        """Feed speech ids [batch, new] at positions start [batch].
+
+        Returns the last `keep` states (all by default) after the final norm.
+        """
         return self.decoder.extend(self.embed(ids), cache, start, keep)
 
     def native_steps(self, cache: Cache, lengths: Tensor) -> NativeSteps | None:
         """Return native steps over a cache; None where kernels are torch's."""
-        stack, native = self.decoder.native, library()
-        if stack is None or native is None or not isinstance(self.head, Packed):
+        stack = self.decoder.native
+        if stack is None or not isinstance(self.head, Packed) or not isinstance(cache, PackedCache):
             return None
-        if not isinstance(cache, PackedCache):
+        if (native := library()) is None:
             return None
         parts = (native, stack, self.head.linear, self.embedding, self._rows_of_ids())
         return NativeSteps(NativeModel(*parts), cache, lengths, rotations=self.decoder.turns)

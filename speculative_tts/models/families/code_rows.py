@@ -5,9 +5,7 @@ back and dropped from the audio). Or it is cut to codes and the end of speech, a
 exactly that of a sampler which masks text rows, and a fifth less to read a step on the 1B model.
 """
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -47,16 +45,12 @@ class RowLM(CodeLM):
 
     @classmethod
     def load(
-        cls,
-        config: CheckpointConfig,
-        *,
-        dtype: torch.dtype,
-        device: torch.device,
-        text_rows: bool,
+        cls, config: CheckpointConfig, *, dtype: torch.dtype, device: torch.device, text_rows: bool
     ) -> "RowLM":
         """A Hugging Face folder; `text_rows` keeps the whole head."""
         folder = Path(config.path)
-        layout, decoder_config = read_layout(config), DecoderConfig.from_folder(folder)
+        layout = RowLayout.read(folder, config.rows)
+        decoder_config = DecoderConfig.from_folder(folder)
         state = read_state(folder)
         embedding, head = state_matrices(decoder_config, state, folder)
         order = layout.order(text_rows=text_rows)
@@ -71,11 +65,7 @@ class RowLM(CodeLM):
 
     def subset(self, layers: list[int]) -> "RowLM":
         """A draft that has some of the layers and shares all weights with this model."""
-        decoder = Decoder(
-            replace(self.decoder.config, layers=len(layers)),
-            [self.decoder.layers[index] for index in layers],
-            self.decoder.norm,
-        )
+        decoder = self.decoder.some(layers)
         return RowLM(decoder, self.layout, self.embedding, self.head, self._order)
 
     def embed(self, ids: Tensor) -> Tensor:
@@ -97,19 +87,10 @@ def found(folder: Path) -> bool:
     return (folder / "config.json").is_file() and any((folder / n).is_file() for n in TOKENIZER)
 
 
-def read_layout(config: CheckpointConfig) -> RowLayout:
-    """Ids and prompt of a checkpoint."""
-    return RowLayout.read(Path(config.path), config.rows)
-
-
-def load(config: CheckpointConfig, **options: Any) -> RowLM:
-    """The model of a folder, for `models.families.registry`."""
-    return RowLM.load(config, **options)
-
-
 def code_embedding(config: CheckpointConfig) -> Tensor:
     """Stored input embeddings of all codes: [n_codes, hidden]."""
-    return stored_rows(Path(config.path), read_layout(config).codes)
+    folder = Path(config.path)
+    return stored_rows(folder, RowLayout.read(folder, config.rows).codes)
 
 
 def state_matrices(config: DecoderConfig, state: State, folder: Path) -> tuple[Tensor, Tensor]:

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from speculative_tts.models.decoder.config import DecoderConfig
-from speculative_tts.models.decoder.decoder import Decoder
 from speculative_tts.models.decoder.loading import (
     EMBEDDING,
     HEAD,
@@ -288,7 +287,4 @@ def _read_merged(folder: Path) -> Checkpoint:
 
 def with_layers(model: MergedVocabLM, layers: list[int]) -> MergedVocabLM:
     """A draft of some of a model's layers, untrained; it shares the model's memory."""
-    whole = model.decoder
-    config = replace(whole.config, layers=len(layers))
-    decoder = Decoder(config, [whole.layers[layer] for layer in layers], whole.norm)
-    return MergedVocabLM(decoder, model.layout, model.embedding, model.head)
+    return MergedVocabLM(model.decoder.some(layers), model.layout, model.embedding, model.head)

@@ -31,13 +31,7 @@ class MergedVocabLM(CodeLM):
 
     layout: SpeechLayout
 
-    def __init__(
-        self,
-        decoder: Decoder,
-        layout: SpeechLayout,
-        embedding: Tensor,
-        head: Matrix,
-    ):
+    def __init__(self, decoder: Decoder, layout: SpeechLayout, embedding: Tensor, head: Matrix):
         """embedding: [rows, hidden], speech ids first; head: to speech_vocab_size."""
         super().__init__(decoder, embedding, head)
         self.layout = layout
@@ -48,12 +42,7 @@ class MergedVocabLM(CodeLM):
         config, layout = DecoderConfig.from_folder(folder), read_layout(folder)
         state = read_state(folder)
         decoder = build_decoder(
-            config,
-            state,
-            dtype=dtype,
-            device=device,
-            others=(EMBEDDING, HEAD, BIAS),
-            where=folder,
+            config, state, dtype=dtype, device=device, others=(EMBEDDING, HEAD, BIAS), where=folder
         )
         head = head_of(config, state, folder)
         for name, tensor, rows in (

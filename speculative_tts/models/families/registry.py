@@ -7,7 +7,6 @@ Everything above speaks *speech ids*: 0 .. n_codes - 1 are codec codes, then com
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,18 +14,18 @@ from torch import Tensor
 from speculative_tts.assets import require
 from speculative_tts.models.decoder.loading import stored_rows
 from speculative_tts.models.decoder.weight_files import refuse_adapter
-from speculative_tts.models.families import code_rows as llasa
-from speculative_tts.models.families import cosyvoice
+from speculative_tts.models.families import code_rows, cosyvoice
 from speculative_tts.models.families.csm import config as csm
 from speculative_tts.models.families.csm.layout import CsmLayout
 from speculative_tts.models.families.csm.lm import CsmLM
 from speculative_tts.models.families.csm.lm import code_embedding as csm_code_embedding
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
+from speculative_tts.models.families.row_layout import RowLayout
 from speculative_tts.models.families.valle.checkpoint import MODEL_TYPE
 from speculative_tts.models.families.valle.layout import read_layout
 from speculative_tts.models.families.valle.lm import ValleLM, valle_code_embedding
 from speculative_tts.models.families.valle.refine import ValleRefiner
-from speculative_tts.models.layout import FILE, SpeechLayout
+from speculative_tts.models.layout import FILE
 from speculative_tts.models.phones import read_layout as read_speech
 from speculative_tts.models.speech_lm import Layout, Refiner, SpeechLM
 from speculative_tts.schema.common import CheckpointConfig
@@ -51,28 +50,6 @@ class Family:
     refiner: Callable[..., Refiner] | None = None
 
 
-def _tiny_layout(config: CheckpointConfig) -> SpeechLayout:
-    return read_speech(Path(config.path))
-
-
-def _load_tiny(config: CheckpointConfig, **options: Any) -> MergedVocabLM:
-    return MergedVocabLM.load(
-        Path(config.path), dtype=options["dtype"], device=options["device"]
-    )  # its head has speech rows only, whatever text_rows
-
-
-def _tiny_code_embedding(config: CheckpointConfig) -> Tensor:
-    return stored_rows(Path(config.path), _tiny_layout(config).n_codes)
-
-
-def _valle_layout(config: CheckpointConfig) -> SpeechLayout:
-    return read_layout(Path(config.path))
-
-
-def _load_valle(config: CheckpointConfig, **options: Any) -> ValleLM:
-    return ValleLM.load(Path(config.path), dtype=options["dtype"], device=options["device"])
-
-
 def _model_type(folder: Path) -> str | None:
     """Read config.json; empty if there is none or it says nothing."""
     try:
@@ -85,9 +62,11 @@ TINY = Family(
     "tiny",
     f"config.json, model.safetensors and {FILE}",
     lambda folder: (folder / FILE).is_file(),
-    _tiny_layout,
-    _load_tiny,
-    _tiny_code_embedding,
+    lambda config: read_speech(Path(config.path)),
+    lambda config, dtype, device, text_rows: MergedVocabLM.load(  # noqa: ARG005 - speech rows only
+        Path(config.path), dtype=dtype, device=device
+    ),
+    lambda config: stored_rows(Path(config.path), read_speech(Path(config.path)).n_codes),
 )
 COSYVOICE = Family(
     "cosyvoice",
@@ -101,19 +80,21 @@ COSYVOICE = Family(
 )
 ROWS = Family(
     "code rows (LLaSA, NeuTTS)",
-    llasa.FILES,
-    llasa.found,
-    llasa.read_layout,
-    llasa.load,
-    llasa.code_embedding,
+    code_rows.FILES,
+    code_rows.found,
+    lambda config: RowLayout.read(Path(config.path), config.rows),
+    code_rows.RowLM.load,
+    code_rows.code_embedding,
 )
 VALLE = Family(
     "VALL-E",
     f"config.json of model_type {MODEL_TYPE}, model.safetensors and {FILE} "
     "(sst-import-valle makes them of an official .pt file)",
     lambda folder: _model_type(folder) == MODEL_TYPE,
-    _valle_layout,
-    _load_valle,
+    lambda config: read_layout(Path(config.path)),
+    lambda config, dtype, device, text_rows: ValleLM.load(  # noqa: ARG005 - speech rows only
+        Path(config.path), dtype=dtype, device=device
+    ),
     lambda config: valle_code_embedding(Path(config.path)),
     lambda config, **options: ValleRefiner.load(Path(config.path), **options),
 )
@@ -144,11 +125,7 @@ def load_layout(config: CheckpointConfig) -> Layout:
 
 
 def load_speech_lm(
-    config: CheckpointConfig,
-    *,
-    dtype: torch.dtype,
-    device: torch.device,
-    text_rows: bool = False,
+    config: CheckpointConfig, *, dtype: torch.dtype, device: torch.device, text_rows: bool = False
 ) -> SpeechLM:
     """The speech LM in the folder config.path; ValueError says what is wrong with it."""
     family = family_of(Path(config.path))

@@ -156,10 +156,7 @@ class PromptWriter:
 
 
 def templates(config: RowsConfig) -> str:
-    """Return all templates of a prompt, without what is filled in.
-
-    Raises ValueError for a place that nothing fills.
-    """
+    """Return a prompt's templates, nothing filled in; ValueError for a place that nothing fills."""
     spoken = config.user + config.assistant
     if "{text}" not in spoken:
         raise ValueError(

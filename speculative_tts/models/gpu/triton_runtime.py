@@ -19,6 +19,7 @@ OLDEST = (8, 0)  # compute capability: bfloat16 in matrix units, asynchronous co
 EARLY_LAUNCH = (9, 0)  # has programmatic dependent launch
 FORMATS = (torch.float32, torch.bfloat16)
 _anywhere = False
+_launched = 0
 
 
 def usable(device: torch.device) -> bool:
@@ -81,11 +82,18 @@ def launch(
 
     pdl: it has a flag `PDL` and may start before the kernel before it has ended.
     """
+    global _launched  # noqa: PLW0603 - counts for benchmarks
+    _launched += 1
     if args[0].device.type == "meta":
         return
     if pdl:
         options |= {"launch_pdl": True}
     kernel[grid](*args, **options)
+
+
+def launched() -> int:
+    """Return how many kernels this process has launched so far, those of `meta` too."""
+    return _launched
 
 
 def power_of_2(number: int, least: int = 1) -> int:

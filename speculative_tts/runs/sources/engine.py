@@ -10,27 +10,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from speculative_tts.codecs.audio import UnfitWaveError, Wave
-from speculative_tts.codecs.registry import Codec
 from speculative_tts.decoding.batch import Request, Size
 from speculative_tts.decoding.engine import Engine, Spoken, Timed
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.streaming import Stream, growing
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.records import (
-    SECONDS,
-    Arrivals,
-    Clock,
-    DecodeRecord,
-    ListItem,
-    Split,
-    spread,
-)
+from speculative_tts.records import SECONDS, Arrivals, Clock, DecodeRecord, ListItem, Split, spread
 from speculative_tts.runs.clocks import Clocks, Elsewhere, memory_speed
 from speculative_tts.runs.run import check_audio, of_row, record
 from speculative_tts.runs.target_tokens import TargetTokens
 from speculative_tts.runs.voices import Voices, heard, prompt_of
 from speculative_tts.schema.common import Device
-from speculative_tts.schema.decode import READS, DecodeConfig, SamplingConfig, System
+from speculative_tts.schema.decode import READS, DecodeConfig, System
 from speculative_tts.workers import copies
 
 # Systems without a cache, and those whose tokens are the same.
@@ -88,24 +79,10 @@ class EngineSource:
     ) -> None:
         self.engine, self._config, self._voices, self._alone = engine, config, voices, alone
         self._elsewhere = elsewhere
+        self.codec, self.settings, self.facts = engine.codec, engine.sampling, engine.facts
         self._timed: dict[str, bool] = {}  # by id: with instruments too
         self.failed: dict[str, str] = {}
         self._requests: dict[str, Request] = {}
-
-    @property
-    def codec(self) -> Codec:
-        """Return the engine's codec."""
-        return self.engine.codec
-
-    @property
-    def settings(self) -> SamplingConfig:
-        """Return the sampler's settings."""
-        return self.engine.sampling
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """Return the caches and heads that the engine was made of."""
-        return self.engine.facts
 
     def start(self, items: list[ListItem], missing: list[ListItem]) -> None:
         """Check texts, prompts and their lengths, and warm up on the first that are timed.

@@ -2,13 +2,15 @@
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from test_sizes import SMALL
 
-from speculative_tts.bench import gpu
+from speculative_tts.bench import gpu, gpu_limits
 from speculative_tts.bench.coin import TossedSpeculation
 from speculative_tts.commands import bench
 from speculative_tts.decoding.batch import Request
@@ -21,6 +23,7 @@ from speculative_tts.schema.decode import Kernels
 
 CPU = torch.device("cpu")
 NEVER = float("inf")
+SOME = SimpleNamespace(name="A GPU", major=9, minor=0, multi_processor_count=1, clock_rate=1_000)
 
 
 def config() -> BenchConfig:
@@ -51,11 +54,18 @@ def test_every_case_is_measured() -> None:
     result = {
         "sizes": {"small": {"title": SMALL.title, "rows": rows}},
         "bytes_per_second": 1e9,
+        "operations_per_second": None,
+        "kernels_per_second": None,
         "lookahead": 3,
         "provenance": {},
     }
     assert gpu.table(result).count("| CosyVoice 2 |") == 4
     assert gpu.table(result).count("| recurrent layer, 0.8 pass (synthetic) |") == 1
+    assert gpu.table(result).count("| - | - | - |") == 4  # of a device whose limits are unknown
+    known = result | {"operations_per_second": 1e12, "kernels_per_second": 1e9}
+    for row in rows:
+        row["kernels_per_step"] = 130
+    assert "| - |" not in gpu.table(known)
 
 
 def test_nothing_is_begun_after_the_deadline() -> None:
@@ -78,6 +88,8 @@ def test_what_was_measured_is_kept_when_the_run_is_cut_short(
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "A GPU")
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SOME)
+    monkeypatch.setattr(gpu_limits, "kernels_per_second", lambda _: 1e6)
     monkeypatch.setattr(gpu, "bandwidth", lambda device: 1e9)
     monkeypatch.setattr(gpu, "rows", cut)
     monkeypatch.setattr(gpu, "SIZES", {"small": SMALL})
@@ -111,6 +123,48 @@ def test_parity_of_a_machine_with_itself() -> None:
     assert 0 < found["bfloat16"] < 0.05
     assert 0 < found["bfloat16 by torch"] < 0.05
     assert library.chosen() is Kernels.auto
+
+
+def test_prefill_and_steps_are_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the better one of the last two decodes: the first two tune, compile and capture."""
+    readings = iter([0, 90, 100, 0, 50, 100, 0, 2, 10, 0, 1, 12])  # begin, first tokens, end
+    monkeypatch.setattr(gpu, "time", SimpleNamespace(perf_counter=lambda: next(readings)))
+    counts = SimpleNamespace(rounds=4)
+    outcomes = [SimpleNamespace(tokens=[1] * 12, counts=counts)]
+
+    def decode(spec: object, requests: object, loaded: Callable[[], None]) -> object:
+        loaded()
+        return outcomes
+
+    found = gpu.timed(SimpleNamespace(decode=decode), None, [], CPU)  # type: ignore[arg-type]
+    assert found == {"prefill_seconds": 2, "step_seconds": 8, "tokens": 12, "rounds": 4}
+
+
+def test_it_ends_in_four_minutes() -> None:
+    """The row that is begun last is still to end: none is expected to take more than 20 s."""
+    assert gpu.SECONDS <= 4 * 60 - 20
+
+
+def test_memory_is_timed_by_the_devices_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More bytes than any L2 cache has (126 MB of a B200), the fastest of ten reads."""
+    milliseconds = iter([9.0, 2.0, *[4.0] * 8])
+
+    class Event:
+        def __init__(self, *, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self) -> None: ...
+
+        def synchronize(self) -> None: ...
+
+        def elapsed_time(self, end: object) -> float:
+            return next(milliseconds)
+
+    numbers = SimpleNamespace(sum=lambda: None)
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch, "ones", lambda size, **_: numbers)
+    assert gpu.bandwidth(torch.device("cuda")) == pytest.approx(gpu.READ / 2e-3)
+    assert gpu.READ > 20 * 126e6
 
 
 def test_memory_is_read() -> None:

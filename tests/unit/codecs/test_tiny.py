@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from speculative_tts.codecs import tiny, world
-from speculative_tts.codecs.tiny import TinyCodec, nearest, stack_frames, train_codec
+from speculative_tts.codecs.tiny import TinyCodec, nearest, stack_frames
+from speculative_tts_makers.corpora.codec_training import k_means, train_codec
 
 
 def voice(seconds: float, pitch: float) -> world.Wave:
@@ -84,4 +85,4 @@ def test_stacking_drops_incomplete_tokens() -> None:
 def test_too_little_speech_for_a_codebook_is_told() -> None:
     """`sst-prepare n_takes=3` ended in a traceback of the clustering library."""
     with pytest.raises(ValueError, match=r"5 tokens of speech are too few for n_codes=9; give"):
-        tiny.k_means(np.zeros((5, 108), np.float32), 9, 1, 0)
+        k_means(np.zeros((5, 108), np.float32), 9, 1, 0)

@@ -7,7 +7,8 @@ import pytest
 
 from speculative_tts.codecs import tiny, world
 from speculative_tts.codecs.registry import load_codec
-from speculative_tts.codecs.tiny_residual import ResidualTinyCodec, train_residual_codec
+from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
+from speculative_tts_makers.corpora.codec_training import train_residual_codec
 
 
 def tokens(seed: int, number: int) -> np.ndarray:

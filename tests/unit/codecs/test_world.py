@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from speculative_tts.codecs import world
+from speculative_tts_makers.corpora.warp import warp
 
 
 def frames(n: int = 12) -> world.WorldFrames:
@@ -16,7 +17,7 @@ def frames(n: int = 12) -> world.WorldFrames:
 
 
 def test_warping_moves_the_resonance_and_the_pitch() -> None:
-    warped = world.warp(frames(), formant_scale=1.2, pitch_scale=1.5)
+    warped = warp(frames(), formant_scale=1.2, pitch_scale=1.5)
     peak = warped.envelope[0].argmax() * world.SAMPLE_RATE / world.FFT_SIZE
     assert peak == pytest.approx(1200, abs=20)
     assert warped.f0[0] == pytest.approx(1.5 * 120.0)
@@ -24,13 +25,13 @@ def test_warping_moves_the_resonance_and_the_pitch() -> None:
 
 
 def test_neutral_warp_changes_nothing() -> None:
-    original, warped = frames(), world.warp(frames(), 1.0, 1.0)
+    original, warped = frames(), warp(frames(), 1.0, 1.0)
     np.testing.assert_allclose(warped.f0, original.f0)
     np.testing.assert_array_equal(warped.envelope, original.envelope)
 
 
 def test_pitch_range_keeps_the_mean() -> None:
-    flat = world.warp(frames(), 1.0, 1.0, pitch_range=0.0)
+    flat = warp(frames(), 1.0, 1.0, pitch_range=0.0)
     voiced = frames().f0[:6]
     np.testing.assert_allclose(flat.f0[:6], np.exp(np.log(voiced).mean()))
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from speculative_tts.assets import resolve
-from speculative_tts.codecs import registry
 from speculative_tts.codecs.audio import read_wave
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.commands import decode, prepare
@@ -65,7 +64,7 @@ def test_rows_of_another_list_are_told(
 def test_a_codec_of_other_features_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(registry.CODECS, "tiny", lambda _: SimpleNamespace())
+    monkeypatch.setattr(TinyCodec, "load", lambda _: SimpleNamespace())
     assert prepare.main(["corpus=features", f"out={tmp_path}"]) == 2
     assert "give codec=tiny, tiny_fine or tiny_residual" in capsys.readouterr().err
 

@@ -1,54 +1,82 @@
 """Speculation that is left out where it does not pay."""
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 from decoders import STOPS, build, requests, state
 from static_loops import SAMPLERS, speculation
 
+from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.loops import paying
 from speculative_tts.decoding.loops.graphs import Graphs
-from speculative_tts.decoding.loops.one_by_one import alone
+from speculative_tts.decoding.loops.one_by_one import Autoregression, alone
 from speculative_tts.decoding.loops.paying import Paying, speed
 from speculative_tts.decoding.loops.speculation import Rounds
 
 SPECULATIVE = speculation("exact", "all", "lm").looping()
 ALONE = alone(build(state(3)), STOPS, SAMPLERS["all"])
+STEP, PREFILL = 1.0, 1000.0  # seconds of a clock that only loops move
+ROUND = {1: 1.1, 4: 9.0}  # of a round by rows: at four it costs more than it can bring
 
 
-@pytest.mark.parametrize("faster", [SPECULATIVE, ALONE], ids=["speculation", "target"])
-def test_the_faster_one_is_taken(faster: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measured once a size of batch."""
-    tried: list[tuple[object, int]] = []
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Time passes in steps, rounds and prefills of real loops, and nowhere else."""
+    now = [0.0]
 
-    def measured(graphs: Graphs, spec: object, asked: list[object]) -> float:
-        tried.append((spec, len(asked)))
-        return 2.0 if spec is faster else 1.0
+    def takes(loop: type, name: str, seconds: Callable[[int], float]) -> None:
+        real = getattr(loop, name)
 
-    monkeypatch.setattr(paying, "speed", measured)
-    chooser = Paying(Graphs())
-    for rows in (1, 3, 1, 3):
-        assert chooser.choose(SPECULATIVE, ALONE, requests(rows)) is faster
-    assert tried == [(SPECULATIVE, 1), (ALONE, 1), (SPECULATIVE, 3), (ALONE, 3)]
+        def timed(self: Rounds | Autoregression, *given: object) -> None:
+            real(self, *given)
+            now[0] += seconds(len(self.rows.count))
+
+        monkeypatch.setattr(loop, name, timed)
+
+    takes(Rounds, "step", lambda rows: ROUND[rows])
+    takes(Autoregression, "step", lambda _: STEP)
+    for loop in (Rounds, Autoregression):
+        takes(loop, "load", lambda _: PREFILL)
+    monkeypatch.setattr(paying, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    yield
+    assert now[0] > PREFILL
 
 
-def test_speed_is_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rounds that take a hundredth of a second longer are slower, whatever the prefill took."""
-    slow_load, real_load = 0.5, Rounds.load
-    real_step: Callable[[Rounds], None] = Rounds.step
+def asked(rows: int) -> list[Request]:
+    """Requests that do not end while they are timed."""
+    return [*requests(rows, maximum=200)]
+
+
+def test_speed_is_of_steps_whatever_the_prefill_took() -> None:
+    """Tokens of all rows; one a row and step of the target alone."""
     graphs = Graphs(lambda step: step)
-    plain = speed(graphs, SPECULATIVE, requests(2))
+    assert speed(graphs, ALONE, asked(1)) <= 1 / STEP
+    assert speed(graphs, SPECULATIVE, asked(1)) > 1.2 / ROUND[1]
 
-    def load(self: Rounds, asked: list[object]) -> None:
-        time.sleep(slow_load)
-        real_load(self, asked)  # type: ignore[arg-type]
 
-    def step(self: Rounds) -> None:
-        time.sleep(0.01)
-        real_step(self)
+def test_speculation_is_never_slower_than_the_target_alone() -> None:
+    """Tokens a second of both decide at each size of batch; rounds of four rows cost too much."""
+    graphs = Graphs(lambda step: step)
+    chooser, faster = Paying(graphs), {1: SPECULATIVE, 4: ALONE}
+    for rows in (1, 4, 1, 4):
+        chosen = chooser.choose(SPECULATIVE, ALONE, asked(rows))
+        assert chosen is faster[rows]
+        both = [speed(graphs, spec, asked(rows)) for spec in (SPECULATIVE, ALONE)]
+        assert speed(graphs, chosen, asked(rows)) == pytest.approx(max(both))
+        assert max(both) > 1.1 * min(both)
 
-    monkeypatch.setattr(Rounds, "load", load)
-    assert speed(Graphs(), SPECULATIVE, requests(2)) > plain / 10
-    monkeypatch.setattr(Rounds, "step", step)
-    assert speed(Graphs(), SPECULATIVE, requests(2)) < 2 * 4 / 0.01
+
+def test_both_are_tried_once_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[tuple[object, int]] = []
+    real = paying.speed
+
+    def noted(graphs: Graphs, spec: object, given: list[Request]) -> float:
+        tried.append((spec, len(given)))
+        return real(graphs, spec, given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(paying, "speed", noted)
+    chooser = Paying(Graphs(lambda step: step))
+    for rows in (1, 4, 1, 4):
+        chooser.choose(SPECULATIVE, ALONE, asked(rows))
+    assert tried == [(SPECULATIVE, 1), (ALONE, 1), (SPECULATIVE, 4), (ALONE, 4)]

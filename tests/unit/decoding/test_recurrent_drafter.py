@@ -138,7 +138,7 @@ def test_each_step_reads_its_own_state_and_the_token_before() -> None:
 
 def test_the_newest_states_stay_where_they_are() -> None:
     """Those behind what was accepted; a row writes into its batch."""
-    kept = NewestStates()
+    kept = NewestStates(None)
     hidden = torch.arange(9.0).view(3, 3, 1)
     kept.observe(hidden, torch.tensor([2, 0, 1]))
     whole = kept.hidden

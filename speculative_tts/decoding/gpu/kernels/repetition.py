@@ -93,12 +93,12 @@ def repetition_aware_kernel(
             logits + base, out + base, id_, real, law, tl.sum(repeated, 0), vocab, barred, early,
             temperature, peak, total, TILE,
         )  # fmt: skip
-    tl.debug_barrier()
     if bad:
         for first in range(0, vocab, TILE):
             v = first + tl.arange(0, TILE)
             tl.store(out + base + v, tl.full([TILE], float("nan"), tl.float32), mask=v < vocab)
         law = tl.full([FEW], float("nan"), tl.float32)
+    tl.debug_barrier()
     tl.store(out + base + id_, law, mask=real)
 
 

@@ -25,6 +25,7 @@ from speculative_tts.models.decoder.matrix import Matrix, matrix
 from speculative_tts.models.families.csm.config import TalkerConfig
 from speculative_tts.models.families.csm.layout import CsmLayout
 from speculative_tts.models.prompt import Prompt
+from speculative_tts.models.speech_lm import FromStates
 from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.texts import some
 
@@ -85,7 +86,7 @@ class Weights:
     heads: tuple[Matrix, ...]  # of each codebook
 
 
-class CsmLM:
+class CsmLM(FromStates):
     """Feeds codes to both decoders; returns states, and logits over the codes of all codebooks.
 
     Rows are fed one after the other: each is at a codebook of its own.
@@ -96,6 +97,7 @@ class CsmLM:
     ) -> None:
         self.layout, self.config = layout, layout.config
         self.backbone, self.depth, self.weights = backbone, depth, weights
+        self.vocab_size, self.device = layout.speech_vocab_size, backbone.device
         self.width = max(backbone.config.hidden, depth.config.hidden)
 
     @classmethod
@@ -111,8 +113,9 @@ class CsmLM:
         state = {name: t for name, t in state.items() if not name.startswith(CODEC)}
         backbone, depth = (
             build_decoder(
-                sizes, _take_all(state, prefix), dtype=dtype, device=device, prefix=prefix,
-                others=(CODES, WITHIN, PROJECTION), where=folder,
+                sizes, {name: t for name, t in state.items() if name.startswith(prefix)},
+                dtype=dtype, device=device, prefix=prefix, others=(CODES, WITHIN, PROJECTION),
+                where=folder,
             )
             for sizes, prefix in (
                 (layout.config.backbone, BACKBONE),
@@ -121,16 +124,6 @@ class CsmLM:
         )  # fmt: skip
         weights = _weights(layout.config, state, dtype, folder)
         return cls(layout, backbone, depth, weights)
-
-    @property
-    def vocab_size(self) -> int:
-        """Return the number of speech ids."""
-        return self.layout.speech_vocab_size
-
-    @property
-    def device(self) -> torch.device:
-        """Return the device of the weights."""
-        return self.backbone.device
 
     @property
     def step_bytes(self) -> int:
@@ -176,10 +169,6 @@ class CsmLM:
         """Return storage for `batch` rows of up to `capacity` positions, prompt and codes."""
         return TalkCache(tuple(Talk(capacity) for _ in range(batch)))
 
-    def prefill(self, prompts: list[Tensor], cache: TalkCache) -> Tensor:
-        """Run the prompts; return logits of the first code, [batch, vocab]."""
-        return self.logits(self.prefill_hidden(prompts, cache))
-
     def prefill_hidden(self, prompts: list[Tensor], cache: TalkCache) -> Tensor:
         """Run the prompts; return the states of the first code, [batch, width + 1]."""
         states = []
@@ -187,12 +176,6 @@ class CsmLM:
             talk.begin(self, len(prompt))
             states.append(self._said(talk, prompt, 0, 0))
         return torch.stack(states)
-
-    def extend(
-        self, ids: Tensor, cache: TalkCache, start: Tensor, keep: int | None = None
-    ) -> Tensor:
-        """Feed codes as `extend_hidden`; return logits [batch, keep, vocab]."""
-        return self.logits(self.extend_hidden(ids, cache, start, keep))
 
     def extend_hidden(
         self, ids: Tensor, cache: TalkCache, start: Tensor, keep: int | None = None
@@ -281,10 +264,6 @@ def code_embedding(config: CheckpointConfig) -> Tensor:
         return stored_rows(folder, codes, CODES)
     except ValueError:
         return stored_rows(folder, codes, WITHIN)
-
-
-def _take_all(state: State, prefix: str) -> State:
-    return {name: tensor for name, tensor in state.items() if name.startswith(prefix)}
 
 
 def _weights(config: TalkerConfig, state: State, dtype: torch.dtype, folder: Path) -> Weights:

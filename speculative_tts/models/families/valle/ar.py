@@ -59,12 +59,7 @@ class ValleAR(nn.Module):
         self.ar_text_position = SinePosition(c.dim, dropout=c.dropout, learned=True)
         self.ar_audio_position = SinePosition(c.dim, dropout=c.dropout, learned=True)
         self.ar_decoder = Stack(
-            c.layers,
-            c.dim,
-            c.heads,
-            norm_first=c.norm_first,
-            adaptive=False,
-            dropout=c.dropout,
+            c.layers, c.dim, c.heads, norm_first=c.norm_first, adaptive=False, dropout=c.dropout
         )
         self.ar_predict_layer = nn.Linear(c.dim, c.n_codes + 1, bias=False)
 

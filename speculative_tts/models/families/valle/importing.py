@@ -62,11 +62,7 @@ def options_of(
 
 
 def import_valle(
-    checkpoint: Path,
-    symbols: Path,
-    folder: Path,
-    options: Options,
-    language: str = "en-us",
+    checkpoint: Path, symbols: Path, folder: Path, options: Options, language: str = "en-us"
 ) -> PhonemeLayout:
     """Write config.json, model.safetensors and speech.json; returns what the last says.
 

@@ -21,6 +21,7 @@ from speculative_tts.models.families.valle.modules import sine_table
 from speculative_tts.models.families.valle.trunk import Trunk
 from speculative_tts.models.layout import FILE, SpeechLayout
 from speculative_tts.models.prompt import Prompt
+from speculative_tts.models.speech_lm import FromStates
 from speculative_tts.native.library import library
 from speculative_tts.native.step import PackedCache
 from speculative_tts.native.walk import NativeModel, NativeSteps, PositionTable
@@ -46,7 +47,7 @@ class ValleCache:
         return ValleCache(self.keys_values.row(index), text, self.sines)
 
 
-class ValleLM:
+class ValleLM(FromStates):
     """Embeds prompts and codes, runs the trunk, returns hidden states or logits over speech ids.
 
     Speech ids are 0 .. n_codes - 1 and the end id n_codes. Weights are copied from `ar`.
@@ -153,15 +154,11 @@ class ValleLM:
         text = torch.zeros(batch, dtype=torch.int64, device=self.device)
         return ValleCache(self.trunk.cache(batch, capacity), text, self._positions)
 
-    def prefill(self, prompts: list[Tensor], cache: ValleCache) -> Tensor:
+    def prefill_hidden(self, prompts: list[Tensor], cache: ValleCache) -> Tensor:
         """Run prompts (merged ids, [length] each), a row at a time, so a batch equals its rows.
 
-        Returns float32 logits of the first code, [batch, vocab].
+        Returns hidden states after the final norm, [batch, dim].
         """
-        return self.logits(self.prefill_hidden(prompts, cache))
-
-    def prefill_hidden(self, prompts: list[Tensor], cache: ValleCache) -> Tensor:
-        """Run prompts; return hidden states after the final norm, [batch, dim]."""
         zero = torch.zeros(1, dtype=torch.int64, device=self.device)
         cache.keys_values.clear()
         last = []
@@ -176,27 +173,21 @@ class ValleLM:
             last.append(self.trunk.extend(inputs, row, zero, prefix=texts, keep=1)[:, -1])
         return torch.cat(last)
 
-    def extend(
+    def extend_hidden(
         self, ids: Tensor, cache: ValleCache, start: Tensor, keep: int | None = None
     ) -> Tensor:
         """Feed speech ids [batch, new] at positions start [batch], text positions counted.
 
-        Returns float32 logits of the last `keep` of them (all by default), [batch, keep, vocab].
+        Returns hidden states of the last `keep` of them (all by default), [batch, keep, dim].
         """
-        return self.logits(self.extend_hidden(ids, cache, start, keep))
-
-    def extend_hidden(
-        self, ids: Tensor, cache: ValleCache, start: Tensor, keep: int | None = None
-    ) -> Tensor:
-        """Feed ids as `extend`; return hidden states for other heads, [batch, keep, dim]."""
         places = (start - cache.text)[:, None] + torch.arange(ids.shape[1], device=self.device)
         inputs = (self._codes[ids] + cache.sines[1, places]).to(self.trunk.dtype)
         return self.trunk.extend(inputs, cache.keys_values, start, keep=keep)
 
     def native_steps(self, cache: ValleCache, lengths: Tensor) -> NativeSteps | None:
         """Return native steps over a cache; None where kernels are torch's."""
-        stack, native = self.trunk.native, library()
-        if stack is None or native is None or not isinstance(self.head, Packed):
+        stack = self.trunk.native
+        if stack is None or not isinstance(self.head, Packed) or (native := library()) is None:
             return None
         kept = cache.keys_values
         if not isinstance(kept, PackedCache) or self._codes.dtype != torch.float32:

@@ -143,14 +143,7 @@ class Stack(nn.Module):
     """Layers, and with `norm_first` a final norm."""
 
     def __init__(
-        self,
-        layers: int,
-        dim: int,
-        heads: int,
-        *,
-        norm_first: bool,
-        adaptive: bool,
-        dropout: float,
+        self, layers: int, dim: int, heads: int, *, norm_first: bool, adaptive: bool, dropout: float
     ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(

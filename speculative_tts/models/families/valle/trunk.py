@@ -48,13 +48,12 @@ class Trunk:
 
     def _stack(self) -> NativeStack | None:
         """The native stack that runs all layers at once; None unless their matrices are packed."""
-        native = library()
         layers = [
             LayerWeights(four, (layer.norm1, layer.norm2))
             for layer in self.layers
             if (four := packed(layer.qkv, layer.out, layer.up, layer.down))
         ]
-        if native is None or len(layers) < len(self.layers):
+        if len(layers) < len(self.layers) or (native := library()) is None:
             return None
         shape = StackShape(
             hidden=self.dim,
@@ -83,12 +82,7 @@ class Trunk:
         yield from self.norm or ()
 
     def extend(
-        self,
-        inputs: Tensor,
-        cache: Cache,
-        start: Tensor,
-        prefix: int = 0,
-        keep: int | None = None,
+        self, inputs: Tensor, cache: Cache, start: Tensor, prefix: int = 0, keep: int | None = None
     ) -> Tensor:
         """Run new positions through the layers and store their keys and values.
 

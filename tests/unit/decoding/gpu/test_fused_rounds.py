@@ -6,15 +6,14 @@ tensor, or changes one, would be a kernel of its own in the captured round.
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import torch
 from decoders import requests
 from static_loops import DRAFTERS, LOOKAHEAD, SAMPLERS, moved, other_loops, rounds, speculation
-from torch.utils._python_dispatch import TorchDispatchMode
 from triton_tests import needs_triton
 
+from speculative_tts.bench.gpu_limits import TorchKernels
 from speculative_tts.decoding.loops.graphs import Loop
 from speculative_tts.models.gpu.triton_runtime import anywhere
 from speculative_tts.native import library
@@ -24,35 +23,6 @@ pytestmark = needs_triton
 META = torch.device("meta")
 SHIPPED = ("exact", "tolerance", "groups", "block", "block of groups")
 MOVES = {"embedding", "cat", "copy_", "contiguous"}
-ALLOCATIONS = {"empty", "new_empty", "empty_like", "empty_strided"}
-
-
-class Operations(TorchDispatchMode):
-    """Counts operations that are kernels: no views, no memory that is only asked for."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: Counter[str] = Counter()
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        result, name = func(*args, **(kwargs or {})), func.overloadpacket.__name__
-        if name not in ALLOCATIONS and (name.endswith("_") or is_new(result, args)):
-            self.seen[name] += 1
-        return result
-
-
-def is_new(result: Any, args: tuple[Any, ...]) -> bool:
-    """True if a result has memory that no argument has."""
-    given = {place for arg in args for place in memory(arg)}
-    return not memory(result) <= given
-
-
-def memory(x: Any) -> set[int]:
-    if isinstance(x, torch.Tensor):
-        return {x.untyped_storage()._cdata}
-    return {place for part in x for place in memory(part)} if isinstance(x, list | tuple) else set()
 
 
 @pytest.fixture(autouse=True)
@@ -66,9 +36,9 @@ def torchs_weights() -> Iterator[None]:
 def operations(loop: Loop) -> Counter[str]:
     """Count operations of a step, the second: what is made once is there."""
     loop.step()
-    with Operations() as mode:
+    with TorchKernels() as mode:
         loop.step()
-    return mode.seen
+    return Counter(mode.seen)
 
 
 @pytest.mark.parametrize(

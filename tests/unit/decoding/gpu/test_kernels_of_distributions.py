@@ -145,6 +145,23 @@ def test_no_level_draws_a_token_without_mass() -> None:
     assert set(found.tolist()) == {3, 400, 999}
 
 
+@pytest.mark.parametrize("vocab", [draws.MANY + 1, 65_537])
+def test_draws_of_many_ids_sum_in_float64(vocab: int) -> None:
+    """Lines of 1,024, as LLaSA's 65,537 codes have. Sums in float32 draw others."""
+    generator = torch.Generator().manual_seed(0)
+    probs = torch.rand(4, vocab, generator=generator) + 0.1
+    probs = probs / probs.sum(-1, keepdim=True)
+    cumulative = probs.cumsum(-1, dtype=torch.float64)
+    places = torch.randint(vocab, (4,), generator=generator)
+    ends = cumulative.gather(1, places[:, None])[:, 0]
+    uniform = ends * (1 - 1e-12) / cumulative[:, -1]  # just before the end of a token's share
+    found = draws.draw(probs.to(DEVICE), uniform.to(DEVICE)).cpu()
+    assert torch.equal(found, places)
+    single = probs.cumsum(-1)
+    rough = torch.searchsorted(single, uniform.float()[:, None] * single[:, -1:], right=True)
+    assert not torch.equal(rough[:, 0], places)
+
+
 def test_equal_tokens_enter_the_nucleus_by_id() -> None:
     """Four of five that are alike reach 0.8, and then no more do; torch's top-k has no order."""
     logits = torch.zeros(1, 1, 10, device=DEVICE)
@@ -161,14 +178,18 @@ AGAIN = RepetitionAware(1.0, 25, 0.999, window=6, tau=0.1)
 OLDER = RepetitionAware(0.9, 20, 0.95, tau=0.1, variant=Repetition.redraw_stops)
 PENALTY = RepetitionPenalty(1.0, penalty=1.3)
 FRAMES = RepetitionPenalty(1.0, 0, 0.8, penalty=1.3, slots=Slots((9, 8, 8)))
+STORED = """tl.float32), p)
+        tl.store(target + v, tl.where(lawless, float("nan"), p), mask=v < vocab"""
 FAULTS = [  # in which module, what stands there, what is planted, the sampler that shows it
     ("laws", "(v == likeliest).to", "(v == likeliest + 1).to", Sampler(end_when_likeliest=True)),
+    ("laws", STORED, STORED.replace("vocab", "vocab - 1"), Sampler()),
     ("laws", "last & (ahead < top_p)", "last & (ahead > top_p)", Sampler(0.7, 0, 0.8)),
     ("laws", "28 - 2 * pair", "26 - 2 * pair", Sampler(0.7, 0, 0.8)),
     ("likeliest", "ahead = (other > mine) |", "ahead = (other >= mine) |", Sampler(0.9, 12, 0.9)),
     ("likeliest", "tl.where(place == 0, 1.0, 0.0)", "p", Sampler(1.0, 20, end_when_likeliest=True)),
     ("likeliest", "ahead < top_p, p, 0.0", "ahead + p < top_p, p, 0.0", Sampler(0.9, 12, 0.9)),
     ("likeliest", "range(16)", "range(15)", Sampler(0.8, 20)),
+    ("likeliest", "inside = v < vocab", "inside = v < vocab - 1", Sampler(0.8, 20)),
     ("logits", "mask=inside & early, other=0) != 0", "mask=inside & early, other=0) > 1",
      Sampler(0.8)),
     ("logits", "past = at < position", "past = at <= position", PENALTY),

@@ -160,6 +160,7 @@ ROUND_FAULTS = [  # what stands there, what is planted, a rule that shows it
 ]
 GROUP_FAULTS = [
     ("mass / tl.load(totals", "mass * tl.load(totals"),
+    ("inside = k < groups", "inside = k < groups - 1"),
     ("tl.where(most <= less, 0.0, most - less)", "most"),
     ("coarse_draft + lower * groups", "coarse_draft + 0 * lower * groups"),
 ]
@@ -224,6 +225,8 @@ def test_inputs_renewed_uniforms_and_picked_states_are_torchs() -> None:
         ("tl.minimum(now, -offset) - 1", "tl.minimum(now, -offset)"),
         ("tl.load(done + b) != 0, 0, left)", "tl.load(done + b) != 0, left, left)"),
         ("i % DRAWS < NEXT", "i % DRAWS <= NEXT"),
+        ("(i < AGAIN * DRAWS)", "(i < AGAIN * DRAWS - 2)"),
+        ("tl.load(source + at, mask=inside)", "tl.load(source + at, mask=at < width - 1)"),
         ("tl.load(index + b)) * width", "tl.load(index + b) - 1) * width"),
     ],
 )

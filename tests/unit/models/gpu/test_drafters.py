@@ -66,6 +66,7 @@ def test_a_recurrent_layer_is_torchs(few: list[int] | None) -> None:
         ("norm", "out + row * 2 * K + K + i, x", "out + row * 2 * K + K + i - 1, x"),
         ("norm", "inputs + row * K + i, mask=i < K", "inputs + row * K + i, mask=i < K - 1"),
         ("norm", "few + row * FEW + place", "few + place"),
+        ("norm", "mask=place >= 0", "mask=place > 0"),
     ],
 )
 def test_a_planted_fault_is_found(

@@ -58,6 +58,8 @@ def test_they_are_torchs() -> None:
          "norm_kernel", norms),
         ("norm", "tl.sqrt(tl.sum(y * y, 0) + floor2)", "tl.sqrt(tl.sum(y * y, 0))", "norm_kernel",
          norms),
+        ("norm", "wide + row * 2 * N + i, mask=i < N", "wide + row * 2 * N + i, mask=i < N - 1",
+         "gate_kernel", norms),
         ("norm", "wide + row * 2 * N + N + i", "wide + row * 2 * N + N - 1 + i", "gate_kernel",
          norms),
         ("attention", "+ place)[:, None] * D", "+ place + 1)[:, None] * D", "rotate_kernel", turns),

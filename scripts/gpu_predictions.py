@@ -1,0 +1,139 @@
+"""Predict speeds on GPUs: from data sheets, and from the steps that an H100 was measured with.
+
+    python scripts/gpu_predictions.py
+
+Prints the tables of docs/gpu.md; a test holds them against each other. Nothing here was measured
+but what results/bench/h100_step.json has, captured steps of an early version.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from speculative_tts.bench.gpu_limits import recurrent_weights, work
+from speculative_tts.bench.sizes import SIZES
+from speculative_tts.bench.table import grid
+
+MEASURED = Path(__file__).parents[1] / "results" / "bench" / "h100_step.json"
+CARDS = {"H100 SXM": 3350, "A100 SXM, 80 GB": 2039, "RTX 4090": 1008, "RTX 3090": 936, "L40S": 864}
+H100 = "H100 SXM"
+TFLOPS, NODE = 989.4, 1.18  # an H100's, dense bfloat16; us of a kernel that does nothing, measured
+ITEM, CONTEXT = 2, 300  # bytes of a bfloat16; positions that measured steps attended to
+TOKENS, EMITTED, DRAFTED = 400, 3.26, 3  # of an utterance; of a round, and drafted for it
+SAMPLERS = (93, 25)  # us of a distribution: as measured at edcb473, and as it is written for now
+STEPS = ("final 1x1", "final 1x4", "8x1", "64x1", "64x4")  # rows x new positions
+FEW = 16  # rows whose layers are five kernels, of more they are eight
+GOALS = {
+    "cosyvoice2": (2000, 2400, 3500),
+    "llasa_1b": (1000, None, None),
+    "llasa_8b": (190, 450, None),
+}
+TINY = {"tiny": 12, "tiny_fine": 24, "sentences": 24}  # layers
+
+
+def cards() -> list[str]:
+    """Return tokens a second at batch 1 if reading the weights took all the time."""
+    read = [work(size, 1, 0, ITEM)["bytes_per_step"] for size in SIZES.values()]
+    rows = [
+        (name, f"{speed:,}", *(f"{speed * 1e9 / one:,.0f}" for one in read))
+        for name, speed in CARDS.items()
+    ]
+    return grid(("card", "GB/s", *(_short(name) for name in SIZES)), rows)
+
+
+def limits() -> list[str]:
+    """Return what measured steps take of an H100's limits."""
+    rows = []
+    for name, size in SIZES.items():
+        steps, layers = _measured(name)["steps_us"], size.config.layers
+        for step in STEPS:
+            batch, new = map(int, step.removeprefix("final ").split("x"))
+            taken, given = steps[step], work(size, batch * new, CONTEXT, ITEM)
+            least = (  # us of each limit
+                given["bytes_per_step"] / CARDS[H100] / 1e3,
+                given["operations_per_step"] / TFLOPS / 1e6,
+                NODE * ((5 if batch * new <= FEW else 8) * layers + 3),
+            )
+            shares = (_share(us / taken) for us in least)
+            rows.append((_short(name), batch, new, f"{taken:,.0f}", *shares))
+    head = ("size", "rows", "new positions", "us", "memory", "arithmetic", "launches")
+    return grid(head, rows)
+
+
+def rounds() -> list[str]:
+    """Return predicted tokens a second of an H100 at batch 1, prefill included, and the goals."""
+    rows = []
+    for name, goals in GOALS.items():
+        drafting = {f"{_short(name)} alone": 0.0, **_drafted(name)}
+        for (system, each), goal in zip(drafting.items(), goals, strict=False):
+            if goal is not None:
+                speeds = (_speed(name, each, sampler) for sampler in SAMPLERS)
+                rows.append((system, *(f"{speed:,.0f}" for speed in speeds), f"{goal:,}"))
+    return grid(("", *(f"sampler {us} us" for us in SAMPLERS), "goal"), rows)
+
+
+def tiny() -> dict[str, tuple[float, float]]:
+    """Return predicted tokens a second of the tiny targets alone on an H100, by sampler.
+
+    A kernel is given the time it takes in the CosyVoice 2 size's step, whose weights are larger.
+    """
+    layers = SIZES["cosyvoice2"].config.layers
+    each = _measured("cosyvoice2")["steps_us"]["final 1x1"] / (5 * layers + 3)
+    slow, fast = ({n: 1e6 / ((5 * c + 3) * each + us) for n, c in TINY.items()} for us in SAMPLERS)
+    return {name: (slow[name], fast[name]) for name in TINY}
+
+
+def tiny_table() -> list[str]:
+    """Return `tiny` as a table."""
+    rows = [(name, *(f"{one:,.0f}" for one in both)) for name, both in tiny().items()]
+    return grid(("target alone", *(f"sampler {us} us" for us in SAMPLERS)), rows)
+
+
+def _drafted(name: str) -> dict[str, float]:
+    """Return the us of DRAFTED tokens by drafter, without their sampler.
+
+    A pass of a draft, the first of two positions, takes its share of the layers and a head; one of
+    a recurrent layer the share of a step that it reads of the weights.
+    """
+    size, steps = SIZES[name], _measured(name)["steps_us"]
+    whole, inside = steps["final 1x1"], steps["final hidden 1x1"]
+    layers, head = len(size.draft), whole - inside
+    share = layers / size.config.layers
+    draft = share * (steps["final 1x2"] - head + (DRAFTED - 1) * inside) + DRAFTED * head
+    read = ITEM * recurrent_weights(size) / work(size, 1, 0, ITEM)["bytes_per_step"]
+    return {
+        f"with a draft of {layers} layers": draft,
+        "with a recurrent layer": DRAFTED * whole * read,
+    }
+
+
+def _speed(name: str, drafting: float, sampler: float) -> float:
+    """Return tokens a second: a prefill, then steps, or rounds where drafting takes time."""
+    found = _measured(name)
+    prefill = 1e3 * min(one["prefill_ms"] for one in found["loops"]["1"])
+    step, emitted = found["steps_us"]["final 1x1"] + sampler, 1.0
+    if drafting:
+        step = found["steps_us"]["final 1x4"] + drafting + (DRAFTED + 1) * sampler
+        emitted = EMITTED
+    return 1e6 * TOKENS / (prefill + (TOKENS - 1) / emitted * step)
+
+
+def _measured(name: str) -> dict[str, Any]:
+    """Return what the H100 was measured with of one size."""
+    sizes: dict[str, dict[str, Any]] = json.loads(MEASURED.read_text(encoding="utf-8"))["sizes"]
+    return sizes[name]
+
+
+def _share(share: float) -> str:
+    """Write a share as a table has it."""
+    return "<1 %" if share < 0.01 else f"{share:.0%}".replace("%", " %")
+
+
+def _short(name: str) -> str:
+    """Return a size's name in a table."""
+    return f"{SIZES[name].title.split(',')[0]} size"
+
+
+if __name__ == "__main__":
+    for made in (cards(), limits(), rounds(), tiny_table()):
+        print("\n".join(made), end="\n\n")
