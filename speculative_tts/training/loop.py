@@ -44,7 +44,7 @@ from speculative_tts.training.state import (
 )
 
 PREPARING = 0.25  # share of a budget of minutes for what comes before the first step
-LEAST = 4  # times its warm-up: the shortest training that is fitted to minutes
+LEAST = 2  # times its warm-up: the shortest training that is fitted to minutes
 Values = dict[str, Tensor]
 logger = logging.getLogger(__name__)
 

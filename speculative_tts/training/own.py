@@ -90,45 +90,38 @@ def own_codes(config: OwnCodesConfig) -> dict[str, int]:
             begin(out / TRAINING, settings, fitted)
             with writing(own) as file:
                 pq.write_table(pa.Table.from_pylist(rows), file)
-        codes, texts = pq.read_table(own, columns=["codes"])["codes"], pq.read_metadata(path)
+        codes = pq.read_table(own, columns=["codes"])["codes"]
         counts["utterances"] += len(codes)
-        counts["left_out"] += len(range(texts.num_rows)[: config.limit]) - len(codes)
+        counts["left_out"] += len(range(_texts(path))[: config.limit]) - len(codes)
         counts["codes"] += len(pc.list_flatten(codes))
     return counts
 
 
 def _fitting(engine: Engine, shards: list[Path], config: OwnCodesConfig, minutes: float) -> int:
     """Return how many texts of each shard fit into the minutes, by the time of the first ones."""
-    begun = time.perf_counter()
-    few = replace(config, limit=min(ROWS, config.limit or ROWS))
-    rows = _read(shards[0], engine.target.layout.n_codes, config.longest)
-    prompted = list(
-        _with_voices(shards[0].stem, rows, few, follows=follows_voice(engine.target.layout))
-    )
-    requests = [engine.request(id_, prompt, config.seed) for id_, _, prompt in prompted]
+    begun, most = time.perf_counter(), config.limit or max(map(_texts, shards))
+    few = _prompted(engine, shards[0], replace(config, limit=min(ROWS, most)))
+    requests = [engine.request(id_, prompt, config.seed) for id_, _, prompt in few]
     for _ in engine.stream(System.target, requests):
         pass
     spent = time.perf_counter() - begun
-    each, most = (
-        spent / len(requests),
-        config.limit or max(pq.read_metadata(path).num_rows for path in shards),
-    )
+    each = spent / len(requests)
     limit = min(most, int((60 * minutes - spent) / each / len(shards)))
+    shared = f"of each of {len(shards)} shards"
     if limit < 1:
         enough = math.ceil((spent + each * len(shards)) / 60)
         raise ValueError(
-            f"minutes={minutes:g} hold no text of each of {len(shards)} shards at {each:.2g} s a "
-            f"text; give minutes={max(enough, int(minutes) + 1)}, or jobs= to share out the shards"
+            f"minutes={minutes:g} hold no text {shared} at {each:.2g} s a text; give "
+            f"minutes={max(enough, int(minutes) + 1)}, or jobs= to share out the shards"
         )
-    logger.info(
-        "%s: %d texts of each of %d shards fit into %g minutes at %.2g s a text",
-        config.out,
-        limit,
-        len(shards),
-        minutes,
-        each,
-    )
+    line = f"{limit} texts {shared} fit into {minutes:g} minutes at {each:.2g} s a text"
+    logger.info("%s: %s", config.out, line)
     return limit
+
+
+def _texts(path: Path) -> int:
+    """Return the number of a shard's texts."""
+    return int(pq.read_metadata(path).num_rows)
 
 
 def _read(path: Path, n_codes: int, longest: int | None) -> list[Row]:
@@ -142,11 +135,16 @@ def _read(path: Path, n_codes: int, longest: int | None) -> list[Row]:
     return short
 
 
-def _decode_shard(engine: Engine, path: Path, config: OwnCodesConfig) -> list[Row]:
-    """Decode the texts of a shard; return the rows of those that reached their end."""
+def _prompted(engine: Engine, path: Path, config: OwnCodesConfig) -> list[tuple[str, Row, Prompt]]:
+    """Return a shard's first texts, each with its prompt."""
     rows = _read(path, engine.target.layout.n_codes, config.longest)
     follows = follows_voice(engine.target.layout)
-    prompted = list(_with_voices(path.stem, rows, config, follows=follows))
+    return list(_with_voices(path.stem, rows, config, follows=follows))
+
+
+def _decode_shard(engine: Engine, path: Path, config: OwnCodesConfig) -> list[Row]:
+    """Decode the texts of a shard; return the rows of those that reached their end."""
+    prompted = _prompted(engine, path, config)
     ended, why = [], "look at the target, its sampler and max length"
     starts = range(0, len(prompted), PIECE)
     for start in progress(starts, total=len(starts), desc=path.name, unit="piece", disable=None):
