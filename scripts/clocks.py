@@ -5,7 +5,7 @@ processor. Both are read from what was written, so that no run behind the words 
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -45,7 +45,9 @@ def under_clock(heading: Heading) -> bool:
     """Tell if a clock measured the cells of a printed column."""
     called = heading.group.removeprefix("Δ ")
     names = (re.escape(one.heading) for key, one in quantities().items() if clocked(key))
-    return heading.name != THEIRS and bool(re.match(rf"({'|'.join(names)})($| over | to )", called))
+    return not heading.name.startswith(THEIRS) and bool(
+        re.match(rf"({'|'.join(names)})($| over | to )", called)
+    )
 
 
 class Words:
@@ -100,22 +102,42 @@ def with_clocks(old: Table, fresh: Table, words: Words, sized: Mapping[str, str]
     """Return a table with its words and the clocks of another; `sized` rows have a new setting."""
     timed = {block.title: block for block in fresh.blocks}
 
-    def line(block: Block, new: Line) -> Line:
+    def line(block: Block, headings: Sequence[Heading], new: Line) -> Line:
         clocks = _cells(timed[block.title], {new.key})
         before = words.cells(old.name, block.title, new.key, sized.get(new.key))
         cells = [
             (clocks if under_clock(one) or (not before and one.name == THEIRS) else before).get(
                 one.text, Cell()
             )
-            for one in block.headings
+            for one in headings
         ]
         return replace(new, cells=cells)
 
-    blocks = [
-        _without_empty(replace(block, lines=[line(block, new) for new in timed[block.title].lines]))
-        for block in old.blocks
-    ]
-    return replace(old, caption=captioned(old.caption, fresh.caption), blocks=blocks)
+    def whole(block: Block) -> Block:
+        new = timed[block.title]
+        called = {one.text: one for one in (*new.headings, *block.headings)}
+        texts = with_new(
+            [one.text for one in block.headings],
+            [one.text for one in new.headings],
+            lambda text: under_clock(called[text]),
+        )
+        headings = [called[text] for text in texts]
+        lines = [line(block, headings, one) for one in new.lines]
+        return _without_empty(replace(block, headings=headings, lines=lines))
+
+    return replace(old, blocks=[whole(block) for block in old.blocks])
+
+
+def with_new(old: Sequence[str], fresh: Sequence[str], wanted: Callable[[str], bool]) -> list[str]:
+    """Return names with those of `fresh` that they lack and that are wanted, in its order."""
+    names, place = [*old], 0
+    for one in fresh:
+        if one in names:
+            place = names.index(one) + 1
+        elif wanted(one):
+            names.insert(place, one)
+            place += 1
+    return names
 
 
 def _without_empty(block: Block) -> Block:
@@ -137,17 +159,15 @@ def csv_with_clocks(
     sized: Mapping[str, str],
 ) -> str:
     """Return the CSV of such a table."""
-    columns: dict[str, None] = {}
-    for column in header:
-        of = re.sub(f"_({PARTS})$", "", column)
-        alike = [one for one in fresh[0] if re.fullmatch(rf"{re.escape(of)}(_({PARTS}))?", one)]
-        columns |= dict.fromkeys(alike if clocked(column) else [column])
+    columns = [
+        one for one in with_new(header, [*fresh[0]], clocked) if not clocked(one) or one in fresh[0]
+    ]
     rows = []
     for row in fresh:
         before = words.row(name, row["key"], sized.get(row["key"])) | {"key": row["key"]}
         before |= {"system": row["system"]}
         rows.append([(row if clocked(one) else before).get(one, "") for one in columns])
-    return csv_text([[*columns], *rows])
+    return csv_text([columns, *rows])
 
 
 def printed(old: Printed, fresh: Printed, asked: Iterable[str]) -> dict[str, Any]:
@@ -174,8 +194,11 @@ def printed(old: Printed, fresh: Printed, asked: Iterable[str]) -> dict[str, Any
     }
 
 
-def captioned(old: Sequence[str], fresh: Sequence[str]) -> list[str]:
-    """Return a caption whose counts and intervals are of the words, and a line on the clocks."""
+def captioned(old: Sequence[str], fresh: Sequence[str], asked: Sequence[str]) -> list[str]:
+    """Return a caption whose counts and intervals are of the words, and a line on the clocks.
+
+    Where no system is `asked` for its speed there is none to speak of.
+    """
     names = "|".join(re.escape(one.heading) for key, one in quantities().items() if clocked(key))
     lines = [line.partition(OF_TIMES)[0] for line in old if not line.startswith((TIMES, UNTIMED))]
     lines = [re.sub(rf", ({names}) on \d+( to \d+)?", "", line) for line in lines]
@@ -185,7 +208,7 @@ def captioned(old: Sequence[str], fresh: Sequence[str]) -> list[str]:
     ]
     said = f"{TIMES}{''.join(counts)}. Their intervals are{spread}" if spread else UNTIMED
     place = max(n for n, line in enumerate(lines) if line.startswith(SPREADS)) + 1
-    return [*lines[:place], said, *lines[place:]]
+    return [*lines[:place], *([said] if asked else []), *lines[place:]]
 
 
 def points_with_clocks(

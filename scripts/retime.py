@@ -118,8 +118,10 @@ class Folder:
             for row in rows
             if (size := row.get(SIZE)) and before.get(row["key"], {}).get(SIZE, size) != size
         }
+        of = asked(definition)
         made = with_clocks(old, fresh, self.words, sized)
-        made = replace(made, **printed(old, fresh, asked(definition)))
+        made = replace(made, **printed(old, fresh, of))
+        made = replace(made, caption=captioned(old.caption, fresh.caption, of))
         header = [*next(iter(before.values()))]
         yield f"{fresh.name}.md", markdown(made)
         yield f"{fresh.name}.tex", latex(made)
@@ -137,8 +139,9 @@ class Folder:
         chosen = replace(chosen, results=quiet)  # a point has no row to say it
         fresh = fill_figure(replace(definition, axes=axes), chosen)
         old = Printed(**around(page, name))
-        caption = captioned(old.caption, fresh.caption)
-        made = replace(old, **printed(old, fresh, asked(definition)), caption=caption)
+        of = asked(definition)
+        caption = captioned(old.caption, fresh.caption, of)
+        made = replace(old, **printed(old, fresh, of), caption=caption)
         rows = read_csv(self.place / f"{name}.csv")
         yield f"{name}.md", made.page([f"![{made.title}]({name}.png)"])
         yield f"{name}.csv", points_with_clocks(definition, rows, _rows(figure_csv(fresh)))

@@ -19,10 +19,14 @@ Terms = tuple[str, ...]  # of a sum; other expressions have a number of their ow
 
 @dataclass(frozen=True)
 class Value:
-    """What a name stands for: the tensors that it points to, and the sum that it is."""
+    """A name's meaning: the tensors that it points to, and the sum that it is.
+
+    parts: those of a tuple.
+    """
 
     bases: frozenset[str]
     terms: Terms
+    parts: tuple["Value", ...] = ()
 
 
 @dataclass(frozen=True)
@@ -134,8 +138,9 @@ class Races:
                 names[name] = Value(value.bases | other.bases, (f"either {name}",))
 
     def _assign(self, names: Names, target: ast.expr, value: ast.expr) -> None:
-        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-            values = [self._value(names, one) for one in value.elts]
+        known = self._value(names, value) if isinstance(value, ast.Name | ast.Tuple) else None
+        if isinstance(target, ast.Tuple) and known is not None:
+            values = [*known.parts]
         elif isinstance(target, ast.Tuple):
             self._follow(names, value)
             terms = [f"{ast.unparse(one)} of {ast.unparse(value)}" for one in target.elts]
@@ -149,6 +154,10 @@ class Races:
             names[one.id] = made
 
     def _value(self, names: Names, node: ast.expr, kept: str = "") -> Value:
+        if isinstance(node, ast.Name) and node.id in names:
+            return names[node.id]
+        if isinstance(node, ast.Tuple):
+            return Value(frozenset(), (), tuple(self._value(names, one) for one in node.elts))
         self._follow(names, node, kept)
         return Value(self._bases(names, node), self._terms(names, node))
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from speculative_tts.decoding.gpu.path_constants import PathConstants
+
 PACKAGE = "speculative_tts.decoding.gpu.kernels"
 F, D, N, I, U = "*fp32", "*fp64", "*i64", "*i32", "*u8"  # noqa: E741
 ROW = {"logits": F, "positions": N, "minimum": N, "barred": U, "stops": U, "out": F}
@@ -31,7 +33,8 @@ GROUP = {
 COSYVOICE = {"LINES": 32, "LINE": 256, "ALL": 32}
 LLASA = {"LINES": 8, "LINE": 1024, "ALL": 128}
 CHOSEN = {"TOP": 50, "FEW": 64}
-PATH = {"SIZE": 256, "TILE": 16, "SHARED": True, "BOUNDARY": True, "STOPS": True}
+PATH = PathConstants(256, 16, shared=True, boundary=True, stops=True, dense=True, steps=0)
+PAIRS = PATH._replace(dense=False, steps=20)
 ENDING = {"PROMPTED": False, "DRAFTS": True, "ACCEPT": 1, "NEXT": 3}
 SETTLED = {"DRAFTED": True, "RETRY": True, "SIZE": 16}
 Build = tuple[str, dict[str, str], dict[str, Any], int]
@@ -64,12 +67,9 @@ BUILDS: dict[str, Build] = {
     "heads": ("lattice.heads_kernel", LATTICE,
               {"TOP": 25, "FEW": 32, "WIDE": 64, "STOPS": 2, "SAMPLE": True, "SURE": True}, 4),
     "union": ("lattice.union_kernel", LATTICE, {"SIZE": 256, "TILE": 16}, 8),
-    "path": ("paths.path_kernel", LATTICE, {**PATH, **ENDING, "SAMPLE": True, "DENSE": True,
-             "STEPS": 0}, 8),
-    "path, pairs": ("paths.path_kernel", LATTICE, {**PATH, **ENDING, "SAMPLE": False,
-                    "DENSE": False, "STEPS": 20}, 8),
-    "walk": ("paths.walk_kernel", LATTICE, {**PATH, "DENSE": True, "STEPS": 0, "DRAFT": 0,
-             **COSYVOICE}, 8),
+    "path": ("paths.path_kernel", LATTICE, {"LATTICE": PATH, **ENDING, "SAMPLE": True}, 8),
+    "path, pairs": ("paths.path_kernel", LATTICE, {"LATTICE": PAIRS, **ENDING, "SAMPLE": False}, 8),
+    "walk": ("paths.walk_kernel", LATTICE, {"LATTICE": PATH, "DRAFT": 0, **COSYVOICE}, 8),
     "settle": ("rounds.settle_kernel", ROUND, {"RESIDUAL": True, **SETTLED, **LLASA}, 8),
     "settle groups": ("rounds.settle_kernel", ROUND, {"RESIDUAL": False, **SETTLED, **LLASA}, 8),
     "renew": ("rounds.renew_kernel", ROUND, {"AGAIN": 3, "SIZE": 16}, 1),

@@ -54,7 +54,7 @@ class Case:
 
     @property
     def drafter(self) -> str:
-        """What drafts, as `gpu_limits.work` calls it."""
+        """Return what drafts, as `gpu_limits.work` calls it."""
         return "" if self.rate is None else "recurrent" if self.recurrent else "draft"
 
 

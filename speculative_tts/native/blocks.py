@@ -55,12 +55,7 @@ class _Blocks(ctypes.Structure):
 
 
 def search(
-    ids: int,
-    transitions: Mapping[str, Tensor],
-    *,
-    top_k: int,
-    temperature: float,
-    **options: bool,
+    ids: int, transitions: Mapping[str, Tensor], *, top_k: int, temperature: float, **options: bool
 ) -> Search:
     """Describe the path search of `decoding.blocks.choosers.ViterbiHeads`.
 

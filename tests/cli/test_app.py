@@ -49,11 +49,7 @@ def run(config: DecodeConfig) -> int:
 
 
 decode = app.command(
-    "decode",
-    DecodeConfig,
-    run,
-    examples=("sst-decode limit=5",),
-    implied=choices.LOGS_BESIDE_RUNS,
+    "decode", DecodeConfig, run, examples=("sst-decode limit=5",), implied=choices.LOGS_BESIDE_RUNS
 )
 
 

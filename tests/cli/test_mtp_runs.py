@@ -147,11 +147,7 @@ def wrong(models: FakeModels, case: str, out: Path) -> list[str]:
     ],
 )
 def test_mistakes_are_one_line_and_leave_no_run(
-    models: FakeModels,
-    tmp_path: Path,
-    case: str,
-    message: str,
-    capsys: pytest.CaptureFixture[str],
+    models: FakeModels, tmp_path: Path, case: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = wrong(models, case, tmp_path)
     out = tmp_path / "runs"

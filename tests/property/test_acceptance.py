@@ -190,11 +190,7 @@ def test_full_acceptance_draws_from_the_target_behind_the_draft() -> None:
     laws_ = torch.eye(4)[None, :3]  # the target says 0, 1, 2
     drafted = torch.tensor([[0, 1]])
     verdict = Tolerance(0.0).judge(
-        laws_,
-        laws_[:, :2],
-        drafted,
-        torch.tensor([2]),
-        torch.zeros(1, 2, 2).double(),
+        laws_, laws_[:, :2], drafted, torch.tensor([2]), torch.zeros(1, 2, 2).double()
     )
     assert verdict.accepted.tolist() == [2]
     assert verdict.next_probs.tolist() == [[0.0, 0.0, 1.0, 0.0]]

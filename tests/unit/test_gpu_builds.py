@@ -59,14 +59,14 @@ def test_kernels_fit_the_gpu(builds: Builds) -> None:
 
 
 def too_wide(one: dict[str, Any]) -> bool:
-    """Whether a kernel takes more registers than a block may have, or than it should."""
+    """True if a kernel takes more registers than a block may have, or than it should."""
     registers: int = one["registers"]
     most = MOST.get(one["name"], 255)
     return registers > most or registers * one["threads"] > REGISTERS
 
 
 def test_weights_are_asked_for_before_the_wait(builds: Builds, target: str) -> None:
-    """And nothing that the kernel before wrote: its results are read, and others start, after.
+    """Results of the kernel before are read, and later kernels start, after the wait.
 
     Old GPUs have no such wait: a kernel begins when the one before has ended.
     """

@@ -93,7 +93,7 @@ def test_without_a_gpu_nothing_is_run(rehearse: Rehearse) -> None:
 
 
 def test_the_parts_end_in_ten_minutes() -> None:
-    """By their limits, a draft's training left out; the bench's own end comes before its limit."""
+    """Their limits say so, a draft's training left out."""
     text = SCRIPT.read_text()
     limits = {name: int(seconds) for name, seconds in re.findall(r'part "?(\w+)\S* (\d+) ', text)}
     assert limits.keys() == {"tests", "bench", "decode_", "table", "train"}

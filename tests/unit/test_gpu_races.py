@@ -61,7 +61,7 @@ def unexplained(found: Races, package: str, module: str, kernel: str) -> set[Rac
 
 @pytest.mark.parametrize("package", TABLES)
 def test_no_two_threads_race(package: str) -> None:
-    """And what is let pass is there."""
+    """Pairs that are let pass are there."""
     found = Races(package)
     for module, kernel in found.kernels:
         races = found.of(module, kernel, tensors(package, module, kernel))
@@ -78,7 +78,7 @@ BARRIERS = [
 
 @pytest.mark.parametrize(("package", "module", "number"), BARRIERS)
 def test_each_missing_barrier_is_found(package: str, module: str, number: int) -> None:
-    """By kernels of its module, or those of others that call its helpers."""
+    """Kernels of its module show it, or those of others that call its helpers."""
     before, *parts = sources_of(package)[module].split(BARRIER)
     faulty = before + "".join(("pass" if i == number else BARRIER) + x for i, x in enumerate(parts))
     found = Races(package, {module: faulty})

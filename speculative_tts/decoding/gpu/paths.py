@@ -1,7 +1,7 @@
 """Path search over the candidates of heads by kernels; `blocks.choosers` is the reference."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from speculative_tts.decoding.blocks.viterbi import PathSearch
 from speculative_tts.decoding.gpu.draws import cut
 from speculative_tts.decoding.gpu.launch import launch, runs
 from speculative_tts.decoding.gpu.laws import EARLY, EVERYWHERE, MOST, Likeliest
+from speculative_tts.decoding.gpu.path_constants import PathConstants
 from speculative_tts.decoding.gpu.rounds import RowTensors
 from speculative_tts.decoding.sampling.randomness import ACCEPT, DRAFT, NEXT
 from speculative_tts.decoding.sampling.sampler import StopRule
@@ -64,7 +65,7 @@ class PathKernels:
             "paths.walk_kernel", (batch,),
             *given.tensors, rows.tokens, rows.count, rows.uniforms, messages, given.laws, sums,
             *given.sizes, rows.tokens.stride(0), self.temperature,
-            DRAFT=DRAFT, **given.constants, **parts,
+            LATTICE=given.constants, DRAFT=DRAFT, **parts,
         )  # fmt: skip
         return given.laws
 
@@ -88,8 +89,8 @@ class PathKernels:
             *given.tensors, rows.tokens, rows.count, rows.uniforms,
             rows.count if before is None else before, reached, back, block, dead, given.laws,
             *given.sizes, rows.tokens.stride(0), self.temperature,
-            SAMPLE=self.sample, PROMPTED=before is not None, DRAFTS=drafts, ACCEPT=ACCEPT,
-            NEXT=NEXT, **given.constants, num_warps=8,
+            LATTICE=given.constants, SAMPLE=self.sample, PROMPTED=before is not None, DRAFTS=drafts,
+            ACCEPT=ACCEPT, NEXT=NEXT, num_warps=8,
         )  # fmt: skip
         return block, dead, given.laws
 
@@ -133,12 +134,6 @@ class PathArguments:
         length = 0 if dense else len(arrays["keys"])
         self.tensors = (logits, states, stop.is_stop, over, ends, alive, *pairs)
         self.sizes = (number, width, vocab, table.ids, length)
-        self.constants: dict[str, Any] = {
-            "SIZE": self.size,
-            "TILE": TILE,
-            "SHARED": search.union,
-            "BOUNDARY": search.boundary,
-            "STOPS": stops > 0,
-            "DENSE": dense,
-            "STEPS": length.bit_length(),
-        }
+        self.constants = PathConstants(
+            self.size, TILE, search.union, search.boundary, stops > 0, dense, length.bit_length()
+        )

@@ -1,7 +1,7 @@
 """Read Hugging Face checkpoints (config.json, safetensors) into the native decoder."""
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -156,29 +156,27 @@ class _Reader:
 
     def matrix(
         self,
-        names: list[str],
-        rows: list[int],
+        rows: Mapping[str, int],
         columns: int,
+        biased: bool,
         gain: str | None = None,
         heads: "_Heads | None" = None,
-        biased: list[str] | None = None,
     ) -> Matrix:
-        """Stack [out, in] matrices as one, with the biases that are named.
+        """Stack [rows, columns] matrices by name as one, with their biases if they are `biased`.
 
         Each input is scaled by sqrt(columns) and the gain of the norm before it (`Decoder._normed`
         leaves both to us).
         """
-        stacked = torch.cat([self._take(n, (r, columns)) for n, r in zip(names, rows, strict=True)])
+        weight = self._stacked(rows, "weight", columns)
         if gain is not None:
-            stacked = stacked.float() * self._take(gain, (columns,)).float() * columns**0.5
-        stacked = stacked if heads is None else heads(stacked)
-        bias = None if biased is None else self._bias(biased, rows, heads)
-        return matrix(stacked.to(self._device, self._dtype).T, bias)
+            weight = weight.float() * self._take(gain, (columns,)).float() * columns**0.5
+        parts = [weight, *([self._stacked(rows, "bias")] if biased else [])]
+        own = [part if heads is None else heads(part) for part in parts]
+        weight, *bias = (part.to(self._device, self._dtype) for part in own)
+        return matrix(weight.T, bias[0] if bias else None)
 
-    def _bias(self, names: list[str], rows: list[int], heads: "_Heads | None") -> Tensor:
-        stacked = torch.cat([self._take(n, (r,)) for n, r in zip(names, rows, strict=True)])
-        stacked = stacked if heads is None else heads(stacked)
-        return stacked.to(self._device, self._dtype)
+    def _stacked(self, rows: Mapping[str, int], kind: str, *columns: int) -> Tensor:
+        return torch.cat([self._take(f"{name}.{kind}", (n, *columns)) for name, n in rows.items()])
 
     def gains(self, names: list[str], heads: "_Heads", width: int) -> Tensor:
         """Return the gains of the norms of each query and key head, in float32."""
@@ -236,39 +234,15 @@ class _Heads:
 
 
 def _layer(c: DecoderConfig, read: _Reader, index: int) -> DecoderLayer:
-    at = f"layers.{index}."
-    q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
-    qkv = [f"{at}self_attn.{n}_proj" for n in "qkv"]
-    out, down = [f"{at}self_attn.o_proj"], [f"{at}mlp.down_proj"]
-    gate_up = [f"{at}mlp.gate_proj", f"{at}mlp.up_proj"]
-    wide = [c.intermediate] * 2
-    heads = _Heads(c)
-
-    def weight(names: list[str]) -> list[str]:
-        return [f"{n}.weight" for n in names]
-
-    def bias(present: bool, names: list[str]) -> list[str] | None:
-        return [f"{n}.bias" for n in names] if present else None
-
+    at, attention, mlp = f"layers.{index}.", f"layers.{index}.self_attn.", f"layers.{index}.mlp."
+    q, kv, heads = c.heads * c.head_dim, c.kv_heads * c.head_dim, _Heads(c)
+    qkv = {f"{attention}q_proj": q, f"{attention}k_proj": kv, f"{attention}v_proj": kv}
+    gate_up = dict.fromkeys((f"{mlp}gate_proj", f"{mlp}up_proj"), c.intermediate)
+    norms = [f"{attention}{n}_norm.weight" for n in "qk"]
     return DecoderLayer(
-        qkv=read.matrix(
-            weight(qkv),
-            [q, kv, kv],
-            c.hidden,
-            gain=f"{at}input_layernorm.weight",
-            heads=heads,
-            biased=bias(c.qkv_bias, qkv),
-        ),
-        out=read.matrix(weight(out), [c.hidden], q, biased=bias(c.out_bias, out)),
-        gate_up=read.matrix(
-            weight(gate_up),
-            wide,
-            c.hidden,
-            gain=f"{at}post_attention_layernorm.weight",
-            biased=bias(c.mlp_bias, gate_up),
-        ),
-        down=read.matrix(weight(down), [c.hidden], c.intermediate, biased=bias(c.mlp_bias, down)),
-        gains=read.gains([f"{at}self_attn.{n}_norm.weight" for n in "qk"], heads, c.head_dim)
-        if c.head_norms
-        else None,
+        qkv=read.matrix(qkv, c.hidden, c.qkv_bias, f"{at}input_layernorm.weight", heads),
+        out=read.matrix({f"{attention}o_proj": c.hidden}, q, c.out_bias),
+        gate_up=read.matrix(gate_up, c.hidden, c.mlp_bias, f"{at}post_attention_layernorm.weight"),
+        down=read.matrix({f"{mlp}down_proj": c.hidden}, c.intermediate, c.mlp_bias),
+        gains=read.gains(norms, heads, c.head_dim) if c.head_norms else None,
     )

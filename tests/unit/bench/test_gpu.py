@@ -126,7 +126,7 @@ def test_parity_of_a_machine_with_itself() -> None:
 
 
 def test_prefill_and_steps_are_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the better one of the last two decodes: the first two tune, compile and capture."""
+    """The better one of the last two decodes counts: the first two tune, compile and capture."""
     readings = iter([0, 90, 100, 0, 50, 100, 0, 2, 10, 0, 1, 12])  # begin, first tokens, end
     monkeypatch.setattr(gpu, "time", SimpleNamespace(perf_counter=lambda: next(readings)))
     counts = SimpleNamespace(rounds=4)

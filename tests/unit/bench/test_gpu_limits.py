@@ -1,4 +1,4 @@
-"""What memory, arithmetic and launches of a GPU allow, of devices and sizes that are known."""
+"""Limits of a GPU: memory, arithmetic, launches; of devices and sizes that are known."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -50,7 +50,7 @@ def test_peaks_are_those_of_data_sheets(
     name: str, capability: tuple[int, int], processors: int, mhz: int, dtype: torch.dtype,
     tflops: float,
 ) -> None:  # fmt: skip
-    """At the clock that each is of. Matrix units of consumer cards have half the speed."""
+    """Sheets differ in the clock. Matrix units of consumer cards have half the speed."""
     found = gpu_limits.peak(device(name, capability, processors, mhz), dtype)
     assert found is not None
     assert found / 1e12 == pytest.approx(tflops, rel=0.02)

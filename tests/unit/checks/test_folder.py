@@ -58,8 +58,7 @@ def test_a_model_of_text_is_told_apart(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize(
-    ("gone", "said"),
-    [("model.safetensors", "no model.safetensors in"), ("config.json", "no file")],
+    ("gone", "said"), [("model.safetensors", "no model.safetensors in"), ("config.json", "no file")]
 )
 def test_a_torn_folder_is_one_line(
     gone: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 
 from speculative_tts.codecs.registry import load_codec
-from speculative_tts.codecs.snac import (
-    SnacCodec,
-    by_level,
-    frame_levels,
-    interleave,
-    whole_frames,
-)
+from speculative_tts.codecs.snac import SnacCodec, by_level, frame_levels, interleave, whole_frames
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rows" / "snac"
 

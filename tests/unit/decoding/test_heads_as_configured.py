@@ -89,8 +89,7 @@ def test_heads_that_are_sampled_alone(parts: Builder, n: int | None) -> None:
 def test_heads_that_cannot_be(parts: Builder) -> None:
     parts.vocab = 9
     with pytest.raises(
-        ValueError,
-        match=r"predict 9 ids, the target emits 4; set sampling.text_rows=false",
+        ValueError, match=r"predict 9 ids, the target emits 4; set sampling.text_rows=false"
     ):
         parts.build(NONE, Sampler())
     with pytest.raises(ValueError, match=r"^heads.path is not set; train heads with sst-train-h"):

@@ -39,8 +39,7 @@ def counted(curve: Callable[[float], float]) -> tuple[Callable[[float], float], 
 
 @pytest.mark.parametrize("wanted", [1.5, 7.0, 33.0, 120.0])
 @pytest.mark.parametrize(
-    "curve",
-    [lambda x: 2 + 0.2 * math.log(x), lambda x: 2 + x / 140, lambda x: 3 - 1 / x],
+    "curve", [lambda x: 2 + 0.2 * math.log(x), lambda x: 2 + x / 140, lambda x: 3 - 1 / x]
 )
 def test_it_comes_near_with_few_trials(curve: Callable[[float], float], wanted: float) -> None:
     measure, asked = counted(curve)

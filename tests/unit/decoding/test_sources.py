@@ -17,13 +17,7 @@ from speculative_tts.codecs.registry import Codec
 from speculative_tts.records import DecodeRecord, ListItem
 from speculative_tts.runs import run as runs
 from speculative_tts.runs.folder import read_records
-from speculative_tts.runs.run import (
-    DecodeRun,
-    check_audio,
-    finished,
-    of_row,
-    record,
-)
+from speculative_tts.runs.run import DecodeRun, check_audio, finished, of_row, record
 from speculative_tts.runs.sources.recordings import RecordedSource
 from speculative_tts.runs.sources.swap import Swap, SwapSource, swap
 

@@ -3,13 +3,7 @@
 import numpy as np
 import pytest
 
-from speculative_tts.listening.crossed import (
-    CrossedRatings,
-    Spread,
-    cross,
-    power_of,
-    raters_for,
-)
+from speculative_tts.listening.crossed import CrossedRatings, Spread, cross, power_of, raters_for
 
 
 def drawn(

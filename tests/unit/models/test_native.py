@@ -411,10 +411,7 @@ def test_a_file_of_another_user_is_refused() -> None:
 
 
 def test_without_a_compiler_torch_computes_and_one_line_says_so(
-    folder: Path,
-    tmp_path: Path,
-    instructions: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    folder: Path, tmp_path: Path, instructions: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     instructions.setenv("PATH", str(tmp_path))
     instructions.delenv("CXX", raising=False)
@@ -452,9 +449,7 @@ def test_a_compiler_that_fails_is_named_with_its_first_line(
 
 @pytest.mark.native
 @pytest.mark.usefixtures("filled")
-def test_a_library_of_another_source_is_passed_over(
-    instructions: pytest.MonkeyPatch,
-) -> None:
+def test_a_library_of_another_source_is_passed_over(instructions: pytest.MonkeyPatch) -> None:
     """An installed one that is older than the Python beside it."""
     path = compiling.cached("portable")
     assert isinstance(library.open_library(path), ctypes.CDLL)

@@ -13,11 +13,7 @@ from valle_golden import SMALL, greedy, small_valle, write_checkpoint
 from speculative_tts.checks.valle import check, text_ids, variants
 from speculative_tts.models import host
 from speculative_tts.models.families.valle import official
-from speculative_tts.models.families.valle.checkpoint import (
-    Valle,
-    load_valle,
-    save_valle,
-)
+from speculative_tts.models.families.valle.checkpoint import Valle, load_valle, save_valle
 from speculative_tts.models.families.valle.config import ValleConfig
 from speculative_tts.models.families.valle.lm import ValleLM
 from speculative_tts.models.families.valle.modules import SinePosition, sine_table

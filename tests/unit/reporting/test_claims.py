@@ -105,13 +105,7 @@ def test_a_ratio_is_over_the_other_systems_figure() -> None:
     def figure(value: float) -> dict[str, float]:
         return {"value": value, "low": 0.8 * value, "high": 1.25 * value, "processes": 5}
 
-    fast, slow = (
-        Result(
-            (),
-            {"metrics": {"speedup": figure(value)}},
-        )
-        for value in (1.4, 0.05)
-    )
+    fast, slow = (Result((), {"metrics": {"speedup": figure(value)}}) for value in (1.4, 0.05))
     claim = Claim("", "", "speedup", "fast", over="slow", above=2.0)
     found = figure_of(claim, Chosen({"fast": fast, "slow": slow}))
     assert (found.value, found.low, found.high) == pytest.approx((28.0, 28 * 0.64, 28 / 0.64))

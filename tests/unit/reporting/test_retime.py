@@ -165,7 +165,35 @@ def test_a_table_that_is_read_is_written_as_it_was(report: object, place: Path, 
 def test_a_caption_without_any_new_clock_says_so() -> None:
     """It once ended in the middle: "Their intervals are."."""
     old = ["240 utterances; seed 0.", "Brackets: intervals.", "WER is a sum."]
-    found = captioned(old, [])
+    found = captioned(old, [], ["SSD: "])
     assert UNTIMED in found
     assert not any(line.startswith(TIMES) for line in found)
-    assert captioned(found, []) == found
+    assert captioned(found, [], ["SSD: "]) == found
+
+
+def test_a_figure_without_any_clock_says_nothing_of_clocks() -> None:
+    """It once said that its speeds were not measured, and that none is shown."""
+    old = ["240 utterances; seed 0.", "Brackets: intervals.", "WER is a sum."]
+    assert captioned([*old[:2], UNTIMED, *old[2:]], [], []) == old
+
+
+def test_clocks_that_a_table_had_lost_come_back(
+    ssd_runs: Path, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table once timed by no run had lost its columns of speeds for good."""
+    monkeypatch.setattr(retime, "RUNS", {"ssd": "ssd"})
+    assert main([f"runs={ssd_runs}", f"out={tmp_path / 'once'}", "paper=ssd", "page=false"]) == 0
+    for path in (tmp_path / "once" / "ssd").iterdir():
+        if path.stem not in ("table3", "runs"):
+            path.unlink()
+    shutil.copytree(tmp_path / "once", tmp_path / "twice")
+    retime.retime(runs, tmp_path / "once")
+    (other,) = (runs / "ssd").glob("codec-*")
+    shutil.copytree(other, tmp_path / "others" / "ssd" / other.name)
+    retime.retime(tmp_path / "others", tmp_path / "twice")
+    lost = [row for row in read(tmp_path / "twice" / "ssd" / "table3.csv") if row.get("speedup")]
+    assert not lost
+    retime.retime(runs, tmp_path / "twice")
+    for name in ("table3.csv", "table3.md", "table3.tex"):
+        once, twice = ((tmp_path / one / "ssd" / name).read_text() for one in ("once", "twice"))
+        assert once == twice

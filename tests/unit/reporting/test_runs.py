@@ -11,8 +11,7 @@ from speculative_tts.reporting.runs import Run, find_runs
 
 TARGET = Need("Target alone", {"system": "target"})
 SSD = Need(
-    "SSD",
-    {"system": "speculative", "rule.name": "tolerance", "rule.beta": 0.4, "lookahead": 3},
+    "SSD", {"system": "speculative", "rule.name": "tolerance", "rule.beta": 0.4, "lookahead": 3}
 )
 NEEDS = {"target": TARGET, "ssd": SSD}
 

@@ -173,9 +173,7 @@ def test_mtp_at_tiny_scale_says_how_its_heads_were_made(tiny_mtp: dict[str, str]
         assert "The target has 4 layers of codes, the paper's 8." in texts[name]
 
 
-def test_the_papers_figures_stand_beside_one_way_to_choose_a_path(
-    tiny_mtp: dict[str, str],
-) -> None:
+def test_the_papers_figures_stand_beside_one_way_to_choose_a_path(tiny_mtp: dict[str, str]) -> None:
     """Table I had them beside the sampled path, Table II beside the best one."""
     for text in tiny_mtp.values():
         assert text.count("stand beside the best path everywhere") == 1

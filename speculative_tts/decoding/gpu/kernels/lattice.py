@@ -3,7 +3,10 @@
 A lattice has, at each of `number` positions, states: ids in ascending order that all positions
 share, or those of each by their logits. Beyond `width` and at `vocab` and above there is no state.
 A state's score is its head's logit; what leads from one to the next is a transition's logarithm,
-from a table [after, before] (DENSE) or by binary search among the keys of seen pairs.
+from a table [after, before] or by binary search among the keys of seen pairs.
+
+Helpers take some arguments of a kernel together: `heads` (logits, states, is_stop, width, vocab,
+temperature), `table` (keys, seen, row, column, n_ids, length) and constants (`PathConstants`).
 """
 
 from typing import no_type_check
@@ -87,19 +90,17 @@ def union_kernel(flat, states, size, vocab, SIZE: tl.constexpr, TILE: tl.constex
 
 @triton.jit
 @no_type_check
-def pairs(
-    keys, seen, row, column, after, before, there, n_ids, length,
-    DENSE: tl.constexpr, STEPS: tl.constexpr,
-):  # fmt: skip
+def pairs(table, after, before, there, LATTICE: tl.constexpr):
     """Logarithms of transitions to `after` from `before`, impossible where there is no state."""
-    if DENSE:
+    keys, seen, row, column, n_ids, length = table
+    if LATTICE.dense:
         return tl.load(seen + after * n_ids + before, mask=there, other=IMPOSSIBLE)
     other = tl.load(row + before, mask=there, other=0.0)
     other += tl.load(column + after, mask=there, other=IMPOSSIBLE)
     wanted = before.to(tl.int64) * n_ids + after
     low = wanted * 0
     high = low + length
-    for _ in range(STEPS):  # the first key that is not below the wanted one
+    for _ in range(LATTICE.steps):  # the first key that is not below the wanted one
         middle = (low + high) // 2
         below = tl.load(keys + middle, mask=there & (middle < high), other=0) < wanted
         below &= middle < high
@@ -111,17 +112,19 @@ def pairs(
 
 @triton.jit
 @no_type_check
-def states_at(states, t, j, width, vocab, SIZE: tl.constexpr, SHARED: tl.constexpr):
+def states_at(heads, t, j, LATTICE: tl.constexpr):
     """Ids of states j of position t, and which there are."""
-    at = j if SHARED else t * SIZE + j
+    _, states, _, width, vocab, _ = heads
+    at = j if LATTICE.shared else t * LATTICE.size + j
     id_ = tl.load(states + at, mask=j < width, other=vocab)
     return tl.where(id_ < vocab, id_, 0), id_ < vocab
 
 
 @triton.jit
 @no_type_check
-def scores_of(logits, t, id_, there, is_stop, vocab, temperature):
+def scores_of(heads, t, id_, there):
     """Scores of states of position t: no path goes through a stop id or what is no number."""
+    logits, _, is_stop, _, vocab, temperature = heads
     x = tl.load(logits + t * vocab + id_, mask=there, other=IMPOSSIBLE) / temperature
     barred = (tl.load(is_stop + id_, mask=there, other=0) != 0) | (is_odd(x) != 0)
     return tl.where(barred, IMPOSSIBLE, x)
@@ -156,18 +159,14 @@ def picked(logs, uniform, SIZE: tl.constexpr, SAMPLE: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def first_scores(
-    logits, states, is_stop, keys, seen, row, column, last, width, vocab, n_ids, length,
-    temperature,
-    SIZE: tl.constexpr, SHARED: tl.constexpr, BOUNDARY: tl.constexpr, DENSE: tl.constexpr,
-    STEPS: tl.constexpr,
-):  # fmt: skip
-    """Scores at the first position, with the transition from the code before (BOUNDARY)."""
-    id_, there = states_at(states, 0, tl.arange(0, SIZE), width, vocab, SIZE, SHARED)
-    x = scores_of(logits, 0, id_, there, is_stop, vocab, temperature)
-    if BOUNDARY:
+def first_scores(heads, table, last, LATTICE: tl.constexpr):
+    """Scores at the first position, with the transition from the code before, if there is one."""
+    SIZE: tl.constexpr = LATTICE.size
+    id_, there = states_at(heads, 0, tl.arange(0, SIZE), LATTICE)
+    x = scores_of(heads, 0, id_, there)
+    if LATTICE.boundary:
         before = tl.zeros([SIZE], tl.int32) + tl.maximum(last, 0).to(tl.int32)
-        step = pairs(keys, seen, row, column, id_, before, there, n_ids, length, DENSE, STEPS)
+        step = pairs(table, id_, before, there, LATTICE)
         x += tl.where(last >= 0, step, 0.0)
     return x
 

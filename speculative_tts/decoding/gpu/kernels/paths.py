@@ -24,39 +24,33 @@ from speculative_tts.decoding.gpu.kernels.rounds import DRAWS, drawn
 @triton.jit
 @no_type_check
 def _forward(
-    logits, states, is_stop, keys, seen, row, column, uniform, last, reached, back, number, width,
-    vocab, n_ids, length, temperature,
-    SIZE: tl.constexpr, TILE: tl.constexpr, SHARED: tl.constexpr, SAMPLE: tl.constexpr,
-    BOUNDARY: tl.constexpr, DENSE: tl.constexpr, STEPS: tl.constexpr, NEXT: tl.constexpr,
+    heads, table, uniform, last, reached, back, number,
+    LATTICE: tl.constexpr, SAMPLE: tl.constexpr, NEXT: tl.constexpr,
 ):  # fmt: skip
     """Go through an utterance's lattice: is no path possible, and in which state does it end?
 
     `back` then has the state before each one, the best or one that is drawn.
     """
+    SIZE: tl.constexpr = LATTICE.size
+    TILE: tl.constexpr = LATTICE.tile
     j = tl.arange(0, SIZE)
-    tl.store(reached + j, first_scores(
-        logits, states, is_stop, keys, seen, row, column, last, width, vocab, n_ids, length,
-        temperature, SIZE, SHARED, BOUNDARY, DENSE, STEPS,
-    ))  # fmt: skip
+    tl.store(reached + j, first_scores(heads, table, last, LATTICE))
     for t in range(1, number):
         tl.debug_barrier()
         so_far = tl.load(reached + (t - 1) % 2 * SIZE + j)
-        early, there = states_at(states, t - 1, j, width, vocab, SIZE, SHARED)
+        early, there = states_at(heads, t - 1, j, LATTICE)
         level = tl.load(uniform + (t - 1) * DRAWS + NEXT)
         for first in range(0, SIZE, TILE):
             i = first + tl.arange(0, TILE)
-            late, real = states_at(states, t, i, width, vocab, SIZE, SHARED)
+            late, real = states_at(heads, t, i, LATTICE)
             both = real[:, None] & there[None, :]
-            steps = pairs(
-                keys, seen, row, column, late[:, None], early[None, :], both, n_ids, length, DENSE,
-                STEPS,
-            )  # fmt: skip
+            steps = pairs(table, late[:, None], early[None, :], both, LATTICE)
             into = steps + so_far[None, :]
             tl.store(back + t * SIZE + i, picked(into, level, SIZE, SAMPLE))
             sums = tl.max(into, 1)
             if SAMPLE:
                 sums = log_sum(into, 1)
-            sums += scores_of(logits, t, late, real, is_stop, vocab, temperature)
+            sums += scores_of(heads, t, late, real)
             tl.store(reached + t % 2 * SIZE + i, sums)
     tl.debug_barrier()
     so_far = tl.load(reached + (number - 1) % 2 * SIZE + j)
@@ -72,36 +66,36 @@ def path_kernel(
     logits, states, is_stop, over, ends, alive, keys, seen, row, column, tokens, count, uniforms,
     prompted, reached, back, block, dead, laws,
     number, width, vocab, n_ids, length, capacity, temperature,
-    SIZE: tl.constexpr, TILE: tl.constexpr, SHARED: tl.constexpr, SAMPLE: tl.constexpr,
-    BOUNDARY: tl.constexpr, PROMPTED: tl.constexpr, STOPS: tl.constexpr, DRAFTS: tl.constexpr,
-    DENSE: tl.constexpr, STEPS: tl.constexpr, ACCEPT: tl.constexpr, NEXT: tl.constexpr,
+    LATTICE: tl.constexpr, SAMPLE: tl.constexpr, PROMPTED: tl.constexpr, DRAFTS: tl.constexpr,
+    ACCEPT: tl.constexpr, NEXT: tl.constexpr,
 ):  # fmt: skip
     """The best path of an utterance, or one drawn backwards (SAMPLE), and where speech ends.
 
-    reached: [batch, 2, SIZE], back: [batch, number, SIZE] of scratch memory. DRAFTS: write the
+    reached: [batch, 2, size], back: [batch, number, size] of scratch memory. DRAFTS: write the
     tokens after those there are, and that they are certain; `laws` has zeros so far.
     """
+    SIZE: tl.constexpr = LATTICE.size
     b, j = tl.program_id(0), tl.arange(0, SIZE)
     logits += b.to(tl.int64) * number * vocab
-    states += b * SIZE * (1 if SHARED else number)
+    states += b * SIZE * (1 if LATTICE.shared else number)
+    heads = logits, states, is_stop, width, vocab, temperature
+    table = keys, seen, row, column, n_ids, length
     reached, back = reached + b * 2 * SIZE, back + b * number * SIZE
     last = code_before(tokens, count, prompted, b, capacity, vocab, PROMPTED)
     uniform = uniforms + (b * capacity + tl.load(count + b)) * DRAWS
     none, state = _forward(
-        logits, states, is_stop, keys, seen, row, column, uniform, last, reached, back, number,
-        width, vocab, n_ids, length, temperature, SIZE, TILE, SHARED, SAMPLE, BOUNDARY, DENSE,
-        STEPS, NEXT,
+        heads, table, uniform, last, reached, back, number, LATTICE, SAMPLE, NEXT
     )  # fmt: skip
     tl.store(dead + b, none.to(tl.uint8))
     cut = 1.0 - tl.load(uniform + ACCEPT)
     for behind in range(number):
         t = number - 1 - behind
-        id_, there = states_at(states, t, j, width, vocab, SIZE, SHARED)
-        own = scores_of(logits, t, id_, there, is_stop, vocab, temperature)
+        id_, there = states_at(heads, t, j, LATTICE)
+        own = scores_of(heads, t, id_, there)
         alone = tl.sum(picked(own[None, :], 0.0, SIZE, False), 0)
         token = tl.sum(tl.where(j == tl.where(none, alone, state), id_, 0), 0).to(tl.int64)
         ended = tl.load(over + b * number + t)
-        if STOPS:
+        if LATTICE.stops:
             limit = cut if SAMPLE else 0.5
             token = tl.where(ended >= limit, tl.load(ends + b * number + t), token)
         token = tl.where(tl.load(alive + b * number + t) != 0, token, vocab)
@@ -134,29 +128,23 @@ def _lawless(law, vocab, SIZE: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def _messages(
-    logits, states, is_stop, keys, seen, row, column, messages, number, width, vocab, n_ids,
-    length, temperature,
-    SIZE: tl.constexpr, TILE: tl.constexpr, SHARED: tl.constexpr, DENSE: tl.constexpr,
-    STEPS: tl.constexpr,
-):  # fmt: skip
+def _messages(heads, table, messages, number, LATTICE: tl.constexpr):
     """Write the log mass of all ways on from each state to the end, the last position first."""
+    SIZE: tl.constexpr = LATTICE.size
+    TILE: tl.constexpr = LATTICE.tile
     j = tl.arange(0, SIZE)
     tl.store(messages + (number - 1) * SIZE + j, tl.zeros([SIZE], tl.float32))
     for behind in range(1, number):
         t = number - 1 - behind
         tl.debug_barrier()
-        late, there = states_at(states, t + 1, j, width, vocab, SIZE, SHARED)
-        on = scores_of(logits, t + 1, late, there, is_stop, vocab, temperature)
+        late, there = states_at(heads, t + 1, j, LATTICE)
+        on = scores_of(heads, t + 1, late, there)
         on += tl.load(messages + (t + 1) * SIZE + j)
         for first in range(0, SIZE, TILE):
             i = first + tl.arange(0, TILE)
-            early, real = states_at(states, t, i, width, vocab, SIZE, SHARED)
+            early, real = states_at(heads, t, i, LATTICE)
             both = real[:, None] & there[None, :]
-            steps = pairs(
-                keys, seen, row, column, late[None, :], early[:, None], both, n_ids, length, DENSE,
-                STEPS,
-            )  # fmt: skip
+            steps = pairs(table, late[None, :], early[:, None], both, LATTICE)
             tl.store(messages + t * SIZE + i, log_sum(steps + on[None, :], 1))
     tl.debug_barrier()
 
@@ -167,39 +155,33 @@ def walk_kernel(
     logits, states, is_stop, over, ends, alive, keys, seen, row, column, tokens, count, uniforms,
     messages, laws, sums,
     number, width, vocab, n_ids, length, capacity, temperature,
-    SIZE: tl.constexpr, TILE: tl.constexpr, SHARED: tl.constexpr, BOUNDARY: tl.constexpr,
-    STOPS: tl.constexpr, DENSE: tl.constexpr, STEPS: tl.constexpr, DRAFT: tl.constexpr,
+    LATTICE: tl.constexpr, DRAFT: tl.constexpr,
     LINES: tl.constexpr, LINE: tl.constexpr, ALL: tl.constexpr,
 ):  # fmt: skip
     """Draft a drawn path from its beginning: each token by its law given those before it.
 
-    messages: [batch, number, SIZE] of scratch memory, log masses of all ways on; laws: zeros.
+    messages: [batch, number, size] of scratch memory, log masses of all ways on; laws: zeros.
     """
+    SIZE: tl.constexpr = LATTICE.size
     b, j = tl.program_id(0), tl.arange(0, SIZE)
     logits += b.to(tl.int64) * number * vocab
-    states += b * SIZE * (1 if SHARED else number)
+    states += b * SIZE * (1 if LATTICE.shared else number)
+    heads = logits, states, is_stop, width, vocab, temperature
+    table = keys, seen, row, column, n_ids, length
     messages += b * number * SIZE
-    _messages(
-        logits, states, is_stop, keys, seen, row, column, messages, number, width, vocab, n_ids,
-        length, temperature, SIZE, TILE, SHARED, DENSE, STEPS,
-    )  # fmt: skip
+    _messages(heads, table, messages, number, LATTICE)
     now = tl.load(count + b)
     last = code_before(tokens, count, count, b, capacity, vocab, False)
     gone, before = tl.full([], 0.0, tl.float32), tl.zeros([], tl.int64)
     for t in range(number):
-        id_, there = states_at(states, t, j, width, vocab, SIZE, SHARED)
-        own = scores_of(logits, t, id_, there, is_stop, vocab, temperature)
+        id_, there = states_at(heads, t, j, LATTICE)
+        own = scores_of(heads, t, id_, there)
         masses = own
         if t == 0:
-            masses = first_scores(
-                logits, states, is_stop, keys, seen, row, column, last, width, vocab, n_ids, length,
-                temperature, SIZE, SHARED, BOUNDARY, DENSE, STEPS,
-            )  # fmt: skip
+            masses = first_scores(heads, table, last, LATTICE)
         else:
             source = tl.zeros([SIZE], tl.int32) + before.to(tl.int32)
-            masses += pairs(
-                keys, seen, row, column, id_, source, there, n_ids, length, DENSE, STEPS
-            )  # fmt: skip
+            masses += pairs(table, id_, source, there, LATTICE)
         masses = _law(masses + tl.load(messages + t * SIZE + j), own, there)
         ended = tl.maximum(gone, tl.load(over + b * number + t))
         ends_now = tl.where(gone < 1, (ended - gone) / tl.where(gone < 1, 1.0 - gone, 1.0), 1.0)
@@ -207,7 +189,7 @@ def walk_kernel(
         law = laws + (b.to(tl.int64) * number + t) * vocab
         tl.store(law + id_, masses * (1.0 - ends_now), mask=there)
         tl.debug_barrier()
-        if STOPS:
+        if LATTICE.stops:
             end = tl.load(ends + b * number + t)
             more = tl.load(law + end) + ends_now
             tl.debug_barrier()

@@ -1,4 +1,4 @@
-"""What is recorded as a CUDA graph, with a graph that a test stands in for."""
+"""Recording a CUDA graph, with a stand-in for torch's."""
 
 import gc
 from collections.abc import Iterator
