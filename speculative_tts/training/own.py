@@ -107,14 +107,13 @@ def _fitting(engine: Engine, shards: list[Path], config: OwnCodesConfig, minutes
     spent = time.perf_counter() - begun
     each = spent / len(requests)
     limit = min(most, int((60 * minutes - spent) / each / len(shards)))
-    shared = f"of each of {len(shards)} shards"
     if limit < 1:
         enough = math.ceil((spent + each * len(shards)) / 60)
         raise ValueError(
-            f"minutes={minutes:g} hold no text {shared} at {each:.2g} s a text; give "
-            f"minutes={max(enough, int(minutes) + 1)}, or jobs= to share out the shards"
+            f"minutes={minutes:g} hold no text of each of {len(shards)} shards at {each:.2g} s a "
+            f"text; give minutes={max(enough, int(minutes) + 1)}, or jobs= to share out the shards"
         )
-    line = f"{limit} texts {shared} fit into {minutes:g} minutes at {each:.2g} s a text"
+    line = f"{limit} texts a shard fit into {minutes:g} minutes at {each:.2g} s a text"
     logger.info("%s: %s", config.out, line)
     return limit
 

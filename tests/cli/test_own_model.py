@@ -96,7 +96,7 @@ def test_the_page_from_a_checkpoint_to_its_report(
     assert '"dtype": "float32"' in Path("runs/recurrent/training/settings.json").read_text()
     fitted = read_json(Path("runs/recurrent/training/fitted.json"))
     assert fitted == {"steps": 6, "sequences": 12}
-    (line,) = (line for line in caplog.messages if "minutes" in line)
+    (line,) = (line for line in caplog.messages if " steps and " in line)
     assert "6 steps and 12 sequences fit into 30 minutes, " in line
     assert line.endswith(" a step on 1 x cpu, float32: this CPU has no native bfloat16")
     with capsys.disabled():
