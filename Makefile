@@ -52,7 +52,7 @@ DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small sma
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
-.PHONY: help venv reproduce sentences training-seeds preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
+.PHONY: help venv reproduce sentences training-seeds draft-layers preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks records samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -214,6 +214,20 @@ clocks: $(STAMP) ## Time every setting of the papers' tables and of the frontier
 	$(BIN)/python scripts/retime.py $(OUT)/clocks $(RESULTS)
 	$(BIN)/python scripts/draw_page.py $(RESULTS)
 
+# $(call untimed,paper,overrides): the systems of the papers' main tables, all 240 utterances and seeds, nothing timed
+untimed = $(BIN)/sst-decode out=$(OUT)/records/$(1) cache=$(OUT)/records/.caches seed=0,1,2 timing=0 instrument=0 workers=$(WORKERS) limit=$(or $(LIMIT),null) $(2)
+
+records: $(STAMP) ## Decode and judge the papers' main tables again, nothing timed, and keep scores and records beside them: 30 minutes of a core
+	$(call untimed,ssd,experiment=ssd/table1 method=target$(comma)draft$(comma)exact$(comma)ssd)
+	$(call untimed,ssd,experiment=ssd/table3 rule.beta=0.1$(comma)0.2$(comma)0.3)
+	$(call untimed,pcg,experiment=pcg/table1)
+	$(call untimed,pcg,experiment=pcg/figure2_ssd rule.beta=0.3)
+	$(call untimed,pcg,experiment=pcg/figure2 rule.groups.mean_size=10.3$(comma)140)
+	$(call untimed,mtp,experiment=mtp/table1_valle method=target$(comma)mtp)
+	$(BIN)/sst-eval runs=$(OUT)/records/ssd metrics=[wer,similarity]
+	for one in pcg mtp; do $(BIN)/sst-eval runs=$(OUT)/records/$$one metrics=[wer]; done
+	for one in ssd pcg mtp; do $(BIN)/python scripts/keep_runs.py $(RESULTS)/$$one $(OUT)/records/$$one; done
+
 samplers: $(STAMP) ## Words of the papers' systems by another sampler: SSD's by CosyVoice 2's own, PCG's by the target's; 50 minutes
 	$(BIN)/sst-decode experiment=ssd/table1,ssd/table3,ssd/groups sampling=cosyvoice_ras seed=0,1,2 timing=0 out=$(OUT)/samplers/ssd workers=$(WORKERS) $(SHARED) $(GIVEN)
 	$(BIN)/sst-decode experiment=$(call joined,$(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3)) sampling=default seed=0,1,2 timing=0 out=$(OUT)/samplers/pcg workers=$(WORKERS) $(SHARED) $(GIVEN)
@@ -245,6 +259,7 @@ sentences: $(STAMP) ## SSD and PCG on any English sentence, heard by Whisper: an
 	$(BIN)/sst-report paper=ssd runs=$(OUT)/sentences/ssd out=$(RESULTS)/sentences page=false
 	rm -f $(RESULTS)/sentences/ssd/{figure,beta,tradeoff,matched_clock}* # of speeds, and nothing was timed
 	$(BIN)/python scripts/draft_quality.py $(OUT)/sentences $(RESULTS)/sentences
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences $(OUT)/sentences/ssd $(OUT)/sentences/drafts
 
 training-seeds: $(STAMP) ## How much of a drafter's figures on sentences is its training seed's: 40 minutes of a core; needs make sentences' runs and own codes
 	for seed in 1 2; do \
@@ -258,6 +273,21 @@ training-seeds: $(STAMP) ## How much of a drafter's figures on sentences is its 
 	done
 	$(BIN)/sst-eval runs=$(OUT)/sentences/seeds judges=whisper judges.weights=tiny.en metrics=[wer]
 	$(BIN)/python scripts/training_seeds.py $(RESULTS)/sentences $(OUT)/sentences/ssd $(OUT)/sentences/seeds
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/seeds $(OUT)/sentences/seeds
+
+draft-layers: $(STAMP) ## SSD's own draft (8 of 24 layers) beside draft=paper, and beside as little training of its layers: 25 minutes of a core, by the sum of its steps; needs flite
+	mkdir -p data/ssd && cp -r speculative_tts/assets/tiny/codec speculative_tts/assets/tiny/codec_fine speculative_tts/assets/tiny/codec_residual data/ssd # codes that the target knows
+	$(BIN)/sst-prepare out=data/ssd n_takes=100 n_fine_takes=1200
+	for one in ssd:draft-ssd paper:draft-paper-as-long; do \
+	  $(BIN)/sst-train-draft recipe=$${one%:*} codes=data/ssd/codes_fine steps=160 eval_every=80 save_every=20 dev_utterances=96 out=$(OUT)/$${one#*:}; \
+	  $(BIN)/python scripts/pack.py $(OUT)/$${one#*:}/packed $(OUT)/$${one#*:}; \
+	done
+	for one in "draft=paper" "draft=ssd draft.path=$(OUT)/draft-ssd/packed" "draft.name=paper-as-long draft.path=$(OUT)/draft-paper-as-long/packed"; do \
+	  for how in "experiment=ssd/table1 method=draft$(comma)exact" "experiment=ssd/table3 rule.beta=0.2$(comma)0.4"; do $(BIN)/sst-decode $$how $$one seed=0 limit=$(or $(LIMIT),null) timing=0 instrument=0 workers=$(WORKERS) out=$(OUT)/ssd_draft; done; \
+	done
+	$(BIN)/sst-eval runs=$(OUT)/ssd_draft metrics=[wer]
+	$(BIN)/python scripts/draft_layers.py $(RESULTS)/ssd_draft $(OUT)/ssd_draft
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/ssd_draft $(OUT)/ssd_draft
 
 voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-out strings: about 5 minutes
 	$(BIN)/sst-prepare corpus=voices
@@ -271,7 +301,7 @@ results: $(STAMP) ## Make the tables that ship in results/ again, all 240 uttera
 	$(MAKE) drafters RESULTS=results
 	$(MAKE) speeds RESULTS=results
 	$(MAKE) -j 2 reproduce voices SEEDS=1,2 WORKERS=1 QUICK="limit=$(or $(LIMIT),null) timing=0" RESULTS=results # nothing is timed: two at once
-	$(MAKE) samplers RESULTS=results
+	$(MAKE) records samplers RESULTS=results
 	$(MAKE) tiny-system RESULTS=results
 	$(MAKE) fresh RESULTS=results
 	$(MAKE) streaming RESULTS=results

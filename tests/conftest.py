@@ -39,9 +39,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Spare the garbage collector what is there for good: modules and tests."""
+    """Spare the garbage collector what is there for good: modules and tests.
+
+    It looks for circles every 20,000 objects, not 700: a tenth of composing a configuration.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000)
 
 
 def _need_native() -> None:
@@ -78,6 +82,28 @@ def _own_process() -> Iterator[None]:
     """
     yield
     own_process.renew()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _short_probes() -> Iterator[None]:
+    """Probe the speed of memory for a moment: each timed run and bench otherwise reads 512 MB."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("speculative_tts.native.memory.SECONDS", 0.005)
+        patch.setattr("speculative_tts.runs.clocks.MEMORY", 4 << 20)
+        patch.setattr("speculative_tts.bench.roofline.MAIN", 4 << 20)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_waits_for_disks() -> Iterator[None]:
+    """Let no file wait for the disk, some 10 ms each: only a power failure tells the difference.
+
+    Tests of what is waited for count the calls by a patch of their own.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        patch.setattr("speculative_tts.runs.run.sync", lambda _: None)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -32,12 +32,14 @@ from speculative_tts.commands.composing import (
     compose_points,
     register,
     typed_as,
+    unknown_keys,
+    without_hydra,
 )
 from speculative_tts.commands.help import Described, help_text
 from speculative_tts.commands.stdout import reader_may_leave
 from speculative_tts.files import check_folder, reading
 from speculative_tts.schema.common import Device
-from speculative_tts.schema.kinds import asked_for, kinds_in
+from speculative_tts.schema.kinds import asked_for
 from speculative_tts.schema.limits import check
 
 if TYPE_CHECKING:
@@ -205,22 +207,18 @@ class Command(Described[Config]):
     def _to_object(self, config: "DictConfig") -> Config:
         """Turn a composed configuration into the schema's dataclass.
 
-        Raises ValueError for a value that is missing or beyond its limit.
+        Raises ValueError for an unknown key, and for a value that is missing or beyond its limit.
         """
         from omegaconf import OmegaConf
 
-        plain, chosen = OmegaConf.structured(self.schema), kinds_in(self.schema)
-        for group in chosen:
-            plain[group] = OmegaConf.structured(OmegaConf.get_type(config, group))
-        values = OmegaConf.to_container(config, resolve=False)
-        assert isinstance(values, dict)
-        values.pop("hydra", None)
-        checked = OmegaConf.merge(plain, values)  # merged again because Hydra lets +unknown=1 pass
-        for key in sorted(OmegaConf.missing_keys(checked)):
+        config = without_hydra(config, self.schema)
+        for key in unknown_keys(config):
+            raise ValueError(messages.unknown_key(key, self.schema))
+        for key in sorted(OmegaConf.missing_keys(config)):
             words = [word for word, meant in self.shorthand if meant.startswith(f"{key}=")]
             give = f"one of {', '.join(words)}" if words else f"{key}=<value>"
             raise ValueError(f"{key} is not set; give {give} (see {self.program} --help)")
-        result = OmegaConf.to_object(checked)
+        result = OmegaConf.to_object(config)
         assert isinstance(result, self.schema)
         check(result)
         arguments.find_places(result)

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from speculative_tts.commands.arguments import quote
 from speculative_tts.schema.common import Cluster, ClusterConfig
-from speculative_tts.schema.kinds import kinds_in
+from speculative_tts.schema.kinds import kinds_in, own_keys
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 CONFIGS = "speculative_tts.configs"
-_stored: dict[tuple[str | None, str], type[Any]] = {}  # what Hydra's store has, by group and name
 
 
 @dataclass(frozen=True)
@@ -50,25 +49,15 @@ class Composed:
 
 def register(name: str, schema: type[Any]) -> None:
     """Make a command's schema, the kinds of its groups and the Ray launcher known to Hydra."""
-    from hydra.core.config_store import ConfigStore
+    from speculative_tts.commands import schema_source
 
-    _store(f"{name}_schema", schema)
+    schema_source.add(f"{name}_schema", schema)
     for group, known in kinds_in(schema).items():
         for kind, node in known.items():
-            _store(f"{kind}_schema", node, group)
+            schema_source.add(f"{group}/{kind}_schema", node)
             if not (files(CONFIGS) / group / f"{kind}.yaml").is_file():
-                _store(kind, node, group)
-    launcher = ClusterConfig(name=Cluster.ray)
-    ConfigStore.instance().store("ray", group="hydra/launcher", node=launcher)
-
-
-def _store(name: str, schema: type[Any], group: str | None = None) -> None:
-    """Give Hydra a schema unless it has it: reading them all takes a seventh of composing."""
-    from hydra.core.config_store import ConfigStore
-
-    if _stored.get((group, name)) is not schema:
-        ConfigStore.instance().store(name, node=schema, group=group)
-        _stored[group, name] = schema
+                schema_source.add(f"{group}/{kind}", node)
+    schema_source.add("hydra/launcher/ray", ClusterConfig(name=Cluster.ray))
 
 
 def compose_one(name: str, overrides: Sequence[str]) -> "DictConfig":
@@ -110,6 +99,31 @@ def compose_points(
             for number, one in enumerate(product(*axes.values()))
         ]
     return Composed(points, sweep, hydra)
+
+
+def without_hydra(config: "DictConfig", schema: type[Any]) -> "DictConfig":
+    """Return the configuration without Hydra's node; a key that ~key deleted has its default."""
+    from omegaconf import OmegaConf, open_dict
+
+    with open_dict(config):
+        config.pop("hydra", None)
+        for key in own_keys(schema) - config.keys():
+            config[key] = OmegaConf.structured(schema)[key]
+    return config
+
+
+def unknown_keys(config: "DictConfig", group: str = "") -> Iterator[str]:
+    """Yield the keys that no schema has: Hydra lets +unknown=1 pass."""
+    from omegaconf import OmegaConf
+
+    schema = OmegaConf.get_type(config)
+    assert schema is not None, "composed from a schema"
+    known = own_keys(schema)
+    for key in map(str, config):
+        if key not in known:
+            yield f"{group}{key}"
+        elif is_dataclass(OmegaConf.get_type(config, key)):
+            yield from unknown_keys(config[key], f"{group}{key}.")
 
 
 def _axes(overrides: Sequence[str]) -> dict[str, list[str]]:

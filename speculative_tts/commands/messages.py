@@ -80,7 +80,7 @@ def _raised_in(error: Exception, file: str) -> bool:
 def _hydra_line(error: Exception, schema: type[Any]) -> str:
     text, cause = str(error), error.__cause__
     if match := re.search(r"Could not override '(.+)'\.", text):
-        return _unknown_key(match[1], schema)
+        return unknown_key(match[1], schema)
     if match := re.search(r"Could not find '(.+?)/(.*?)'", text):
         return _unknown_choice(match[1], match[2], text)
     if match := re.search(r"In '(\w+)/(\w+)': ConfigKeyError raised .*\s+Key '(\w+)' not in", text):
@@ -129,7 +129,7 @@ def _omegaconf_line(error: Exception, schema: type[Any]) -> str:
     if match := re.search(r"Missing mandatory value: (\S+)$", first):  # an interpolation
         return f"{match[1]} is not set; give {match[1]}=<value> (--help lists the keys)"
     if key and " not in '" in first:
-        return _unknown_key(key, schema)
+        return unknown_key(key, schema)
     return f"{key}: {first}" if key else first
 
 
@@ -147,7 +147,8 @@ def _module_line(error: ModuleNotFoundError) -> str:
     return f"{error}; {remedy} (docs/install.md)"
 
 
-def _unknown_key(key: str, schema: type[Any]) -> str:
+def unknown_key(key: str, schema: type[Any]) -> str:
+    """Return the line for a key that does not exist, with the nearest that does."""
     group, _, own = key.partition(".")
     known = kinds_in(schema).get(group, {})
     having = [name for name, kind in known.items() if own.partition(".")[0] in own_keys(kind)]

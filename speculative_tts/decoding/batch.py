@@ -131,13 +131,15 @@ class BatchState:
         self.lengths.copy_(lengths_of([r.prompt for r in requests]))
         self.limit.copy_(torch.tensor([r.max_tokens for r in requests]))
         self.stop.load([r.min_tokens for r in requests], [r.prompt_tokens for r in requests])
-        capacity, device = self.tokens.shape[1], torch.device("cpu")
-        drawn = [uniforms(r.seed, [r.id], capacity, device=device) for r in requests]
-        self.uniforms.copy_(torch.cat(drawn))
         _, starts, again, _ = self.again.shape
-        for row, r in enumerate(requests if again else ()):
-            own = uniforms(r.seed, [f"{r.id}\0again"], starts * again, device=device)
-            self.again[row].copy_(own.view(starts, again, DRAWS))
+        cpu, capacity = torch.device("cpu"), self.tokens.shape[1]
+        keys = [(r.seed, r.id) for r in requests]
+        self.uniforms.copy_(uniforms(keys, capacity, device=cpu))
+        if again:
+            own = uniforms(
+                [(r.seed, f"{r.id}\0again") for r in requests], starts * again, device=cpu
+            )
+            self.again.copy_(own.view(self.again.shape))
 
     def row(self, index: int) -> "BatchState":
         """Return the state of one row, in the same tensors."""

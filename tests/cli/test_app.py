@@ -15,7 +15,7 @@ from hydra.plugins.launcher import Launcher
 
 from speculative_tts.assets import resolve
 from speculative_tts.codecs import world
-from speculative_tts.commands import app, check, choices, listen, messages
+from speculative_tts.commands import app, check, choices, listen, messages, speak
 from speculative_tts.commands.arguments import sources
 from speculative_tts.files import write_atomic
 from speculative_tts.provenance import command_line, plain
@@ -66,6 +66,9 @@ def _empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("rule.betta=3", ["unknown key rule.betta", "did you mean rule.beta?"]),
         ("+lookahed=3", ["unknown key lookahed", "did you mean lookahead?"]),
+        ("+rule.betta=3", ["unknown key rule.betta", "did you mean rule.beta?"]),
+        ("~rule", ["rule.name is not set; give rule.name=<value>"]),
+        ("out=???", ["out is not set; give out=<value>"]),
         ("zzz=3", ["unknown key zzz", "--help"]),
         ("limit=three", ["limit=three", "Integer"]),
         ("limit=1.5", ["limit=1.5", "Integer"]),
@@ -94,6 +97,12 @@ def test_mistake_is_one_line_and_code_2(
     assert err.count("\n") == 1
     for part in parts:
         assert part in err
+
+
+def test_a_key_that_is_deleted_has_its_schemas_default() -> None:
+    assert decode.compose(["~lookahead"]).lookahead == DecodeConfig().lookahead
+    with pytest.raises(ValueError, match=r"^text is not set; give text=<value>"):
+        speak.main.compose(["text=hello", "~text"])
 
 
 def test_unwritable_output_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

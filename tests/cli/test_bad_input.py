@@ -447,7 +447,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "symbols={w}/list.jsonl heads=4": "list.jsonl:1 is not '<symbol> <number>'; copy",
             "symbols={w}/fifo heads=4": "fifo not found; it belongs to the checkpoint",
             "symbols=/nowhere heads=4": "/nowhere not found; it belongs to the checkpoint",
-            "checkpoint=???": "checkpoint=None, symbols=",
+            "checkpoint=null": "checkpoint=None, symbols=",
             "checkpoint=null symbols=null fresh.codes={w}/stores/torn": "is no shard of codes",
             "checkpoint=null symbols=null fresh.codes={w}/stores/good": "is no shard of codes",
             "checkpoint=null symbols=null fresh.codes={w}/stores/none": "run sst-prepare, or give",

@@ -1,15 +1,19 @@
 """sst-bench: what it refuses before it loads anything, and what it times of which target."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from speculative_tts.assets import resolve
-from speculative_tts.bench import table
+from speculative_tts.bench import streams, table
+from speculative_tts.bench.asked import Asked, asked_of
 from speculative_tts.commands import bench, decode, precompute, speak
 from speculative_tts.commands.app import Command
+from speculative_tts.decoding.engine import Engine
+from speculative_tts.schema.bench import BenchConfig
 
 
 @pytest.mark.parametrize(("target", "drafting"), [("tiny", True), ("tiny_valle", False)])
@@ -47,14 +51,14 @@ def test_a_target_is_timed_with_what_it_has(
 
 
 @pytest.mark.parametrize("command", [bench.main, decode.main, precompute.main])
-def test_the_tiny_valle_brings_its_codec(command: Command[bench.BenchConfig]) -> None:
+def test_the_tiny_valle_brings_its_codec(command: Command[BenchConfig]) -> None:
     assert command.compose(["target=tiny_valle"]).codec.name == "tiny_residual"
     assert command.compose(["target=tiny_valle", "codec=tiny"]).codec.name == "tiny"
     assert command.compose().codec.name == "tiny"
 
 
 @pytest.mark.parametrize("command", [bench.main, decode.main])
-def test_the_fine_target_brings_its_codec_and_draft(command: Command[bench.BenchConfig]) -> None:
+def test_the_fine_target_brings_its_codec_and_draft(command: Command[BenchConfig]) -> None:
     config = command.compose(["target=tiny_fine"])
     assert config.codec.path == str(resolve("tiny:codec_fine"))
     assert config.draft.path == str(resolve("tiny:draft_fine"))
@@ -81,8 +85,18 @@ def test_a_method_does_not_choose_the_codec() -> None:
     assert config.codec.name == "tiny_residual"
 
 
-def test_streams_add_up_to_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_streams_add_up_to_one_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A sweep's jobs and other targets' commands stand in one table; a repeat replaces its rows."""
+
+    def short(config: BenchConfig, engine: Engine) -> list[Asked]:
+        found = asked_of(config, engine)
+        return [
+            replace(one, request=replace(one.request, min_tokens=1, max_tokens=12)) for one in found
+        ]
+
+    monkeypatch.setattr(streams, "asked_of", short)
     few = ["limit=2", "lookahead=2", "draws=0", f"out={tmp_path}"]
     assert bench.main([*few, "streams=1,2"]) == 0
     assert bench.main([*few, "streams=2", "target=tiny_fine"]) == 0

@@ -1,6 +1,7 @@
 """What holds for every batch: counts, lengths, and that a batch is its rows, bit for bit."""
 
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from stubs import Markov, ragged, speculative
 
@@ -44,7 +45,7 @@ def check(out: Outcome, row: Request, lookahead: int) -> None:
     assert counts.residual_fallbacks <= counts.residuals
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(**cases)
 def test_speculation_of_a_batch_is_that_of_its_rows(
     rows: int, lookahead: int, distance: float, beta: float, sampler: Sampler, seed: int
@@ -59,7 +60,7 @@ def test_speculation_of_a_batch_is_that_of_its_rows(
     assert backwards[::-1] == whole
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(st.integers(1, 9), st.sampled_from(SAMPLERS), st.integers(0, 2**63))
 def test_a_decoded_batch_is_its_rows(rows: int, sampler: Sampler, seed: int) -> None:
     requests = ragged(rows, vocab=VOCAB, seed=seed)

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from examples import examples
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -170,7 +171,7 @@ def refused(folder: Path) -> str:
 
 
 @given(configs(), st.sampled_from(EXTRA), st.sampled_from(CHANGES))
-@settings(max_examples=60)
+@examples(60)
 @torch.inference_mode()
 def test_transformers_logits_or_one_line(
     config: Config, extra: dict[str, Any], change: Change

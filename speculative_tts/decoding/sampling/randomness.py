@@ -8,12 +8,12 @@ decided nothing that was kept. A rule that judges whole blocks looks at such dra
 uniforms of their own (`BatchState.renew`).
 """
 
-import hashlib
+from collections.abc import Sequence
+from hashlib import shake_256
 
 import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int64
-from numpy.typing import NDArray
 from torch import Tensor
 
 from speculative_tts.decoding.gpu import draws
@@ -26,23 +26,19 @@ DRAWS = 4
 
 
 def uniforms(
-    seed: int, ids: list[str], positions: int, *, device: torch.device
+    keys: Sequence[tuple[int, str]], positions: int, *, device: torch.device
 ) -> Float64[Tensor, "batch positions draws"]:
-    """Return uniforms in [0, 1) for each utterance, position and draw.
+    """Return uniforms in [0, 1) for each (seed, utterance), position and draw.
 
-    Multiples of 2^-53, all that float64 has there: of the largest too u * total < total.
+    Multiples of 2^-53, all that float64 has there: of the largest too u * total < total. A stream
+    is SHAKE-256 of its key, not a torch generator: that one keeps 32 bits of a seed, so that of
+    300,000 ids a few share all.
     """
-    rows = [torch.from_numpy(_stream(seed, id_, positions * DRAWS)) for id_ in ids]
-    return torch.stack(rows).view(len(ids), positions, DRAWS).to(device)
-
-
-def _stream(seed: int, utterance: str, count: int) -> NDArray[np.float64]:
-    """Return the utterance's first `count` uniforms, from SHAKE-256 of its key.
-
-    Not a torch generator: that one keeps 32 bits of a seed, so that of 300,000 ids a few share all.
-    """
-    words = hashlib.shake_256(f"{seed}\0{utterance}".encode()).digest(8 * count)
-    return (np.frombuffer(words, "<u8") >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    shape = (len(keys), positions, DRAWS)
+    texts = (f"{seed}\0{utterance}".encode() for seed, utterance in keys)
+    words = b"".join(shake_256(text).digest(8 * positions * DRAWS) for text in texts)
+    drawn = (np.frombuffer(words, "<u8") >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return torch.from_numpy(drawn).view(shape).to(device)
 
 
 def draw(

@@ -36,7 +36,7 @@ def swap(codes: Sequence[int], groups: Mapping[str, NDArray[Any]], seed: int, id
     `caches.provide`. The uniforms are keyed as in decoding, and those of a draw that autoregressive
     decoding does not make, so they are independent of how the codes were sampled.
     """
-    uniform = uniforms(seed, [id_], len(codes), device=torch.device("cpu"))[0, :, AUXILIARY]
+    uniform = uniforms([(seed, id_)], len(codes), device=torch.device("cpu"))[0, :, AUXILIARY]
     drawn = [_alternative(*one, groups) for one in zip(codes, uniform.tolist(), strict=True)]
     return Swap(drawn, sum(new != old for new, old in zip(drawn, codes, strict=True)))
 

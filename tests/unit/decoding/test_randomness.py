@@ -15,7 +15,7 @@ from speculative_tts.decoding.sampling.sampler import Sampler
 
 
 def table(seed: int, *ids: str, positions: int = 20) -> torch.Tensor:
-    return uniforms(seed, list(ids), positions, device=CPU)
+    return uniforms([(seed, id_) for id_ in ids], positions, device=CPU)
 
 
 def test_a_batch_is_its_utterances_in_any_order_and_of_any_length() -> None:

@@ -56,8 +56,8 @@ def test_a_batch_holds_its_longest_row_and_what_is_drafted() -> None:
 def test_rounds_of_their_own_uniforms() -> None:
     """Keyed by where a round begins; the last draw, the round's own token, stays."""
     rows, capacity = state([0, 3], again=2), 9
-    own = uniforms(0, ["r0", "r1"], capacity, device=CPU)
-    fresh = uniforms(0, ["r0\0again", "r1\0again"], capacity * 2, device=CPU)
+    own = uniforms([(0, "r0"), (0, "r1")], capacity, device=CPU)
+    fresh = uniforms([(0, "r0\0again"), (0, "r1\0again")], capacity * 2, device=CPU)
     fresh = fresh.view(2, capacity, 2, DRAWS)
     assert torch.equal(rows.uniforms, own)
     rows.renew()

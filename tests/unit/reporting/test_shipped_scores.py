@@ -1,46 +1,69 @@
-"""Scores that ship beside a table give its cells: word errors, and a paired difference."""
-
-import csv
-import gzip
-import json
-from pathlib import Path
+"""Scores and records that ship beside the papers' tables give their cells."""
 
 import pytest
+from kept_runs import (
+    RESULTS,
+    assert_cell,
+    assert_difference,
+    cells,
+    difference,
+    scores,
+    tokens_a_round,
+)
 
-from speculative_tts.evaluation.compare import compare_rows
-from speculative_tts.evaluation.registry import METRICS
-from speculative_tts.evaluation.rows import ScoreRow, read_row
-from speculative_tts.evaluation.summary import Bootstrap, interval
-
-FOLDER = Path(__file__).parents[3] / "results" / "swap"
-HOW = Bootstrap()
-
-
-def rows(system: str) -> list[ScoreRow]:
-    """Return the scores of a system, all seeds."""
-    files = sorted((FOLDER / "scores").glob(f"{system}-s*.jsonl.gz"))
-    assert files
-    lines = [line for file in files for line in gzip.decompress(file.read_bytes()).splitlines()]
-    return [read_row(json.loads(line)) for line in lines]
-
-
-@pytest.fixture(scope="module")
-def table() -> dict[str, dict[str, str]]:
-    with (FOLDER / "pcg" / "table2.csv").open() as file:
-        return {row["key"]: row for row in csv.DictReader(file)}
-
-
-@pytest.mark.parametrize(("key", "system"), [("target", "target"), ("10.3", "swap-m10.3")])
-def test_word_errors_of_the_table(table: dict[str, dict[str, str]], key: str, system: str) -> None:
-    found = interval(rows(system), METRICS["wer"], HOW)
-    for name, value in (("wer", found.value), ("wer_low", found.low), ("wer_high", found.high)):
-        assert value is not None
-        assert 100 * value == pytest.approx(float(table[key][name]), rel=1e-5)
+EXACT, PCG = "speculative-exact-k3-s", "speculative-group-m140-k3-s"
+SSD2, SSD3, SSD4 = (f"speculative-tolerance-b{beta}-k3-s" for beta in (0.2, 0.3, 0.4))
+SYSTEMS = [  # table, key of its row, folder, beginning of the runs' names
+    ("ssd/table1", "target", "ssd", "target-s"),
+    ("ssd/table1", "exact", "ssd", EXACT),
+    ("ssd/table1", "ssd", "ssd", SSD4),
+    ("ssd/table3", "0.2", "ssd", SSD2),
+    ("pcg/table1", "ssd", "pcg", SSD3),
+    ("pcg/table1", "pcg", "pcg", PCG),
+    ("pcg/table3", "embedding", "pcg", "speculative-group-m10.3-k3-s"),
+    ("mtp/table1_valle", "cached", "mtp", "target-s"),
+    ("mtp/table1_valle", "best4", "mtp", "multi_token-n4-best-"),
+    ("mtp/table1_valle", "best8", "mtp", "multi_token-n8-best-"),
+    ("swap/pcg/table2", "target", "swap", "target-s"),
+    ("swap/pcg/table2", "10.3", "swap", "swap-m10.3-s"),
+]
+PAIRS = [  # table, key of its row, column, folder, the runs of both
+    ("ssd/table1", "ssd", "wer_minus_target", "ssd", "target-s", SSD4),
+    ("ssd/table1", "ssd", "similarity_minus_target", "ssd", "target-s", SSD4),
+    ("pcg/table1", "pcg", "wer_minus_ssd", "pcg", SSD3, PCG),
+    ("mtp/table1_valle", "best4", "wer_minus_cached", "mtp", "target-s", "multi_token-n4-best-"),
+    ("swap/pcg/table2", "10.3", "wer_minus_target", "swap", "target-s", "swap-m10.3-s"),
+]
 
 
-def test_a_paired_difference_of_the_table(table: dict[str, dict[str, str]]) -> None:
-    found = compare_rows(rows("target"), rows("swap-m10.3"), "wer", HOW)
-    for name, value in (("", found.difference), ("_low", found.low), ("_high", found.high)):
-        assert value is not None
-        printed = float(table["10.3"][f"wer_minus_target{name}"])
-        assert 100 * value == pytest.approx(printed, rel=1e-5)
+@pytest.mark.parametrize(("table", "key", "folder", "run"), SYSTEMS, ids=str)
+def test_word_errors_of_a_table(table: str, key: str, folder: str, run: str) -> None:
+    assert_cell(scores(folder, run), "wer", cells(table, key))
+
+
+@pytest.mark.parametrize(("table", "key", "column", "folder", "a", "b"), PAIRS, ids=str)
+def test_a_paired_difference_of_a_table(
+    table: str, key: str, column: str, folder: str, a: str, b: str
+) -> None:
+    metric = column.partition("_minus_")[0]
+    assert_difference(scores(folder, a), scores(folder, b), metric, cells(table, key), column)
+
+
+def test_what_the_pages_say_of_a_tolerances_cost() -> None:
+    """Both pages print SSD at 0.4 minus the target alone, in points."""
+    found = difference(scores("ssd", "target-s"), scores("ssd", SSD4), "wer")
+    value, low, high = (f"{100 * one:.1f}" for one in found)
+    for page in (RESULTS.parent / "README.md", RESULTS / "README.md"):
+        assert f"{value} points [{low}, {high}]" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "folder", "run"),
+    [row for row in SYSTEMS if row[3].startswith("speculative")],
+    ids=str,
+)
+def test_tokens_a_round_follow_from_the_records(
+    table: str, key: str, folder: str, run: str
+) -> None:
+    printed = float(cells(table, key)["acceptance_length"])
+    assert tokens_a_round(folder, run) == pytest.approx(printed, rel=1e-5)

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from speculative_tts.training.data.buckets import STEP, Buckets
@@ -11,7 +12,7 @@ LENGTHS = st.lists(st.integers(0, 900), min_size=1, max_size=80)
 
 
 @given(lengths=LENGTHS, frames=st.integers(1, 2000), seed=st.integers(0, 9))
-@settings(max_examples=200)
+@examples(200)
 def test_no_batch_is_beyond_the_bound(lengths: list[int], frames: int, seed: int) -> None:
     fits = [i for i, length in enumerate(lengths) if 1 <= length <= frames]
     if not fits:

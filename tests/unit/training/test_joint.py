@@ -1,7 +1,11 @@
 """The papers' training of VALL-E and USLM, shrunken: AR with heads, then NAR, by the recipe."""
 
+import io
 import json
+import shutil
+from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -23,36 +27,51 @@ BATCHES = ["joint.epochs=4", "joint.frames=60", "joint.nar_epochs=3", "joint.nar
 BATCHES += ["joint.shortest=5", "joint.accumulate=2"]
 
 
-@pytest.fixture
-def arguments(tmp_path: Path) -> list[str]:
-    """A start of three layers of codes and a store of them; `place` says where results go."""
-    write_valle(tmp_path / "start", n_codes=24, quantizers=3)
-    save_codes(tmp_path / "codes", layers=3)
-    where = [f"target.path={tmp_path / 'start'}", f"codes={tmp_path / 'codes'}"]
-    return [*where, *SMALL, *BATCHES]
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A start of three layers of codes and a store of them. Do not write into it."""
+    folder = tmp_path_factory.mktemp("inputs")
+    write_valle(folder / "start", n_codes=24, quantizers=3)
+    save_codes(folder / "codes", layers=3)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def arguments(inputs: Path) -> list[str]:
+    """What reads the inputs; `place` says where results go."""
+    return [f"target.path={inputs / 'start'}", f"codes={inputs / 'codes'}", *SMALL, *BATCHES]
+
+
+def trained(folder: Path, *settings: str) -> dict[str, Any]:
+    """Train into a folder; return the figures that are printed."""
+    with redirect_stdout(io.StringIO()) as printed:
+        assert main([*settings, *place(folder)]) == 0
+    figures: dict[str, Any] = json.loads(printed.getvalue().splitlines()[-1])
+    return figures
+
+
+@pytest.fixture(scope="module")
+def whole(
+    arguments: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, dict[str, Any]]:
+    """The recipe of VALL-E run from beginning to end, and its figures."""
+    folder = tmp_path_factory.mktemp("whole")
+    return folder, trained(folder, "recipe=valle_heads", *arguments)
 
 
 def place(folder: Path) -> list[str]:
     return [f"out={folder / 'heads'}", f"target_out={folder / 'target'}"]
 
 
-@pytest.mark.parametrize(("recipe", "mode"), [("valle_heads", 1), ("uslm_heads", 0)])
-def test_the_recipe_trains_all_and_leaves_what_decoding_reads(
-    arguments: list[str],
-    tmp_path: Path,
-    recipe: str,
-    mode: int,
-    capsys: pytest.CaptureFixture[str],
+def leaves_what_decoding_reads(
+    made: Path, start: Path, figures: dict[str, Any], codes: Path, mode: int
 ) -> None:
-    start = tmp_path / "start/config.json"
-    start.write_text(json.dumps(json.loads(start.read_text()) | {"prefix_mode": mode}))
-    assert main([f"recipe={recipe}", *arguments, *place(tmp_path)]) == 0
-    figures = json.loads(capsys.readouterr().out.splitlines()[-1])
-    tensors, description = read_heads(tmp_path / "heads")
-    assert description["target"] == target_hash(tmp_path / "target")
-    before, after = load_valle(tmp_path / "start"), load_valle(tmp_path / "target")
+    tensors, description = read_heads(made / "heads")
+    assert description["target"] == target_hash(made / "target")
+    before, after = load_valle(start), load_valle(made / "target")
     assert after.config == before.config
-    assert read_layout(tmp_path / "target") == read_layout(tmp_path / "start")
+    assert after.config.prefix_mode == mode
+    assert read_layout(made / "target") == read_layout(start)
     torch.testing.assert_close(
         tensors.weight[0].float(), after.ar.ar_predict_layer.weight, rtol=0, atol=2e-3
     )
@@ -60,15 +79,31 @@ def test_the_recipe_trains_all_and_leaves_what_decoding_reads(
     moved = {n for n, t in after.state().items() if not torch.equal(t, before.state()[n])}
     assert {n.partition("_")[0] for n in moved} == {"ar", "nar"}
     for folder in ("heads/training", "heads/training/nar"):
-        rows = list(read_jsonl(tmp_path / folder / "metrics.jsonl"))
+        rows = list(read_jsonl(made / folder / "metrics.jsonl"))
         nats = [row["dev_loss"] for row in rows if "dev_loss" in row]
         assert min(nats) < 0.97 * nats[0], folder
         assert {len(row["dev_accuracies"]) for row in rows if "dev_loss" in row} <= {2, 3}
-        assert not list((tmp_path / folder).glob("state-*"))
+        assert not list((made / folder).glob("state-*"))
     assert figures["dev_loss"] == pytest.approx(-figures["dev_log_likelihood"])
-    codes = pq.read_table(tmp_path / "codes/train-0000.parquet").column("codes").to_pylist()
-    assert figures["left_out"] == sum(len(one) < 5 for one in codes) > 0
+    all_codes = pq.read_table(codes / "train-0000.parquet").column("codes").to_pylist()
+    assert figures["left_out"] == sum(len(one) < 5 for one in all_codes) > 0
     assert {"nar_dev_loss", "nar_best_step"} <= figures.keys()
+
+
+def test_the_recipe_trains_all_and_leaves_what_decoding_reads(
+    inputs: Path, whole: tuple[Path, dict[str, Any]]
+) -> None:
+    made, figures = whole
+    leaves_what_decoding_reads(made, inputs / "start", figures, inputs / "codes", mode=1)
+
+
+def test_uslms_recipe_does_too(inputs: Path, arguments: list[str], tmp_path: Path) -> None:
+    start = tmp_path / "start"
+    shutil.copytree(inputs / "start", start)
+    config = json.loads((start / "config.json").read_text())
+    (start / "config.json").write_text(json.dumps(config | {"prefix_mode": 0}))
+    figures = trained(tmp_path, "recipe=uslm_heads", *arguments, f"target.path={start}")
+    leaves_what_decoding_reads(tmp_path, start, figures, inputs / "codes", mode=0)
 
 
 def test_it_is_the_published_optimiser(arguments: list[str], tmp_path: Path) -> None:
@@ -85,11 +120,11 @@ def test_a_killed_training_ends_where_another_does(
     arguments: list[str],
     tmp_path: Path,
     dies_in: type[BoundedTraining[object]],
+    whole: tuple[Path, dict[str, Any]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Dropout too is a function of the batch's number."""
-    whole = ["recipe=valle_heads", *arguments]
-    assert main([*whole, *place(tmp_path / "whole")]) == 0
+    again = ["recipe=valle_heads", *arguments, *place(tmp_path)]
     step = dies_in.run_step
 
     def dies(self: BoundedTraining[object]) -> dict[str, object]:
@@ -99,11 +134,10 @@ def test_a_killed_training_ends_where_another_does(
 
     with monkeypatch.context() as patch:
         patch.setattr(dies_in, "run_step", dies)
-        assert main([*whole, *place(tmp_path / "killed")]) == 130
-    assert main([*whole, *place(tmp_path / "killed")]) == 0
+        assert main(again) == 130
+    assert main(again) == 0
     for name in ("target/model.safetensors", "heads/heads.safetensors"):
-        a, b = ((tmp_path / run / name).read_bytes() for run in ("whole", "killed"))
-        assert a == b, name
+        assert (tmp_path / name).read_bytes() == (whole[0] / name).read_bytes(), name
 
 
 def test_a_step_of_bfloat16_is_finite_and_its_weights_float32(
@@ -185,15 +219,14 @@ def test_codes_of_fewer_layers_are_told_before_anything_is_trained(
 
 
 def test_an_ar_learns_from_own_codes_and_a_nar_where_they_have_all_layers(
-    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    inputs: Path, arguments: list[str], tmp_path: Path
 ) -> None:
     save_codes(tmp_path / "first")
     save_codes(tmp_path / "all", layers=3)
     for own, nar in (("first", ["joint.nar_epochs=0"]), ("all", ["joint.nar_epochs=1"])):
         whose = ["codes_from=mix", f"own={tmp_path / own}", "joint.epochs=1", *nar]
-        assert main(["recipe=valle_heads", *arguments, *whose, *place(tmp_path / own)]) == 0
-        figures = json.loads(capsys.readouterr().out.splitlines()[-1])
-        codes = pq.read_table(tmp_path / "codes/train-0000.parquet").column("codes").to_pylist()
+        figures = trained(tmp_path / own, "recipe=valle_heads", *arguments, *whose)
+        codes = pq.read_table(inputs / "codes/train-0000.parquet").column("codes").to_pylist()
         assert figures["left_out"] == 2 * sum(len(one) < 5 for one in codes) > 0
         assert figures.get("nar_left_out", figures["left_out"]) == figures["left_out"]
         assert ("nar_dev_loss" in figures) == (own == "all")

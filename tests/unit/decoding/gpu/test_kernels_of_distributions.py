@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from planted import plant
 from torch import Tensor
@@ -19,7 +20,7 @@ from speculative_tts.native.sample import Places
 from speculative_tts.schema.decode import Repetition
 
 pytestmark = needs_triton
-FEW = settings(max_examples=2, deadline=None)
+FEW = examples(2)
 SAMPLERS = [
     Sampler(0.8),
     Sampler(0.0),

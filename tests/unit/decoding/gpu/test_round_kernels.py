@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 from decoders import STOPS, build, requests, state
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from planted import plant
 from static_loops import DRAFTERS, RULES, SAMPLERS, moved, rounds, speculation
@@ -28,7 +29,7 @@ from speculative_tts.schema.decode import Kernels
 
 VOCAB, NUMBER, BATCH, CAPACITY = 40, 3, 6, 12
 SHIPPED = ("exact", "tolerance", "groups", "block", "block of groups")
-FEW = settings(max_examples=4, deadline=None)
+FEW = examples(4)
 META = torch.device("meta")
 
 
@@ -244,7 +245,7 @@ def test_a_fault_planted_in_a_small_kernel_is_found(
 )
 def test_a_batch_has_torchs_tokens(rule: str, sampler: str, drafter: str) -> None:
     """From the first token to the last, drafts by kernels too."""
-    asked = requests(2, maximum=13)
+    asked = requests(2, maximum=9)
     wanted = speculation(rule, sampler, drafter).decode(asked)
     made, asked = moved(speculation(rule, sampler, drafter), DEVICE), moved(asked, DEVICE)
     with everywhere(), host.fixed():
@@ -253,7 +254,7 @@ def test_a_batch_has_torchs_tokens(rule: str, sampler: str, drafter: str) -> Non
 
 @needs_triton
 def test_a_target_alone_has_torchs_tokens() -> None:
-    asked, target = requests(2, maximum=13), build(state(3))
+    asked, target = requests(2, maximum=9), build(state(3))
     wanted = autoregressive(target, STOPS, SAMPLERS["top-k and top-p"], asked)
     target, asked = moved(target, DEVICE), moved(asked, DEVICE)
     with everywhere():

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from kernel_builds import module_at
 from triton_tests import DEVICE, faulty, needs_triton, rounded
@@ -66,7 +67,7 @@ def cases(draw: st.DrawFn) -> tuple[AttentionHeads, list[int], int, int, Turns |
     return heads, starts, new, draw(st.sampled_from([0, 1, 3])), turns
 
 
-@settings(max_examples=6)
+@examples(6)
 @given(cases())
 def test_attention_is_the_references(
     case: tuple[AttentionHeads, list[int], int, int, Turns | None],

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from kernel_builds import module_at
 from triton_tests import DEVICE, faulty, needs_triton, rounded
@@ -33,7 +34,7 @@ def error(
     return float((product(x, weight, fused, tile=tile) - exact).norm() / exact.norm())
 
 
-@settings(max_examples=12)
+@examples(12)
 @given(
     st.integers(1, 16), st.integers(1, 40), st.integers(1, 70), st.sampled_from(TILES),
     st.booleans(), st.booleans(), st.booleans(), st.booleans(),

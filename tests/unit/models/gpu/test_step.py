@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 from decoders import HIDDEN, build, state
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from triton_tests import DEVICE, needs_triton
@@ -63,7 +64,7 @@ def both(model: MergedVocabLM, lengths: list[int], fed: list[int], seed: int) ->
     return [exact, found]
 
 
-@settings(max_examples=3)
+@examples(3)
 @given(
     st.lists(st.integers(1, 40), min_size=1, max_size=3),
     st.lists(st.integers(1, 5), min_size=1, max_size=2),

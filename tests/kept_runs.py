@@ -1,0 +1,78 @@
+"""Read the scores and records that ship beside the tables, and compare cells with them."""
+
+import csv
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from speculative_tts.evaluation.compare import compare_rows
+from speculative_tts.evaluation.registry import METRICS
+from speculative_tts.evaluation.rows import ScoreRow, read_row
+from speculative_tts.evaluation.summary import Bootstrap, interval
+
+RESULTS = Path(__file__).parent.parent / "results"
+PERCENT = {"wer": 100.0}  # what a table prints in percent or points
+Cells = dict[str, str]
+
+
+def lines(folder: str, kind: str, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the runs, one or a seed each, whose names begin so."""
+    files = sorted((RESULTS / folder / kind).glob(f"{name}*.jsonl.gz"))
+    assert files, f"{folder}/{kind} has no {name}"
+    for file in files:
+        yield from map(json.loads, gzip.decompress(file.read_bytes()).splitlines())
+
+
+def scores(folder: str, name: str) -> list[ScoreRow]:
+    """Return the scores of a system, all seeds."""
+    return [read_row(row) for row in lines(folder, "scores", name)]
+
+
+def tokens_a_round(folder: str, name: str) -> float:
+    """Return the acceptance length that a system's records give, all seeds."""
+    counts = list(lines(folder, "records", name))
+    emitted = sum(row["accepted"] + row["residuals"] + row["bonuses"] for row in counts)
+    return float(emitted / sum(row["rounds"] for row in counts))
+
+
+def cells(table: str, key: str) -> Cells:
+    """Return a row of a table, by its key."""
+    with (RESULTS / f"{table}.csv").open() as file:
+        return next(row for row in csv.DictReader(file) if row["key"] == key)
+
+
+def difference(a: list[ScoreRow], b: list[ScoreRow], metric: str) -> tuple[float, float, float]:
+    """Return the paired difference, b minus a, with its interval."""
+    found = compare_rows(a, b, metric, Bootstrap())
+    return _known(found.difference, found.low, found.high)
+
+
+def assert_cell(
+    rows: list[ScoreRow], metric: str, printed: Cells, column: str | None = None
+) -> None:
+    """Hold a figure and its interval against those of a table's row; `column` is the metric's."""
+    found = interval(rows, METRICS[metric], Bootstrap())
+    _hold(_known(found.value, found.low, found.high), metric, printed, column or metric)
+
+
+def assert_difference(
+    a: list[ScoreRow], b: list[ScoreRow], metric: str, printed: Cells, column: str
+) -> None:
+    """Hold the paired difference, b minus a, against that of a table's row."""
+    _hold(difference(a, b, metric), metric, printed, column)
+
+
+def _known(*values: float | None) -> tuple[float, float, float]:
+    value, low, high = (one for one in values if one is not None)
+    return value, low, high
+
+
+def _hold(found: tuple[float, ...], metric: str, printed: Cells, column: str) -> None:
+    names = (column, f"{column}_low", f"{column}_high")
+    wanted = [float(printed[name]) for name in names]
+    # six digits are printed
+    assert [PERCENT.get(metric, 1.0) * one for one in found] == pytest.approx(wanted, rel=1e-5)
