@@ -26,7 +26,21 @@ def add(path: str, schema: Any) -> None:
 
 
 class Schemas(ConfigSource):
-    """The schemas that were added, as files of a folder would be."""
+    """The schemas that were added, as files of a folder would be.
+
+    Pickled with them: submitit's jobs compose in processes that no command has begun.
+    """
+
+    def __deepcopy__(self, _: dict[int, Any]) -> "Schemas":
+        return Schemas(self.provider, self.full_path())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"own": self.__dict__, "known": _known}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state["own"])
+        for path, schema in state["known"].items():
+            add(path, schema)
 
     @staticmethod
     def scheme() -> str:

@@ -20,7 +20,7 @@ def train(
     """Run a training in `config.out`; the main process prints its summary as JSON."""
     import torch
 
-    from speculative_tts.training.loop import accelerator_for
+    from speculative_tts.training.devices import accelerator_for
 
     app.require_device(device)
     out = app.require_writable(config.out)

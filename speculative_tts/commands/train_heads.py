@@ -15,8 +15,8 @@ from speculative_tts.schema.train import TrainHeadsConfig
 
 def run(config: TrainHeadsConfig) -> int:
     """Train or continue the heads of `config`; print their dev figures as JSON."""
+    from speculative_tts.training.devices import fast_dtype
     from speculative_tts.training.heads import train_heads
-    from speculative_tts.training.loop import fast_dtype
 
     app.require_device(config.device)
     app.require_codes(config.codes)
@@ -32,12 +32,13 @@ main = app.command(
     examples=(
         "sst-train-heads n=8 out=runs/heads",
         "sst-train-heads optimiser=scaled_adam learning_rate=0.05 warmup=200 out=runs/heads-eden",
+        "sst-train-heads recipe=recurrent minutes=30 out=runs/recurrent",
         "sst-train-heads recipe=valle_heads",
         "torchrun --nproc-per-node 2 -m speculative_tts.commands.train_heads train_trunk=true",
     ),
     first=(
         *("recipe", "target", "codes", "n", "kind"),
-        *("train_trunk", "steps", "learning_rate", "out", "device"),
+        *("train_trunk", "steps", "minutes", "learning_rate", "out", "device"),
     ),
 )
 

@@ -62,17 +62,25 @@ SETTINGS: dict[str, Any] = {
 def draw(figure: Figure) -> dict[str, bytes]:
     r"""Return the figure's files: PNG and SVG of all plots, and a PDF with a page a plot.
 
-    A page is as wide as a column: `\includegraphics[page=2]{frontier.pdf}` is the second plot.
+    A page is as wide as a column: `\includegraphics[page=2]{frontier.pdf}` is the second plot. Of
+    several plots the first is a PNG by itself too.
     """
     with mpl.rc_context(SETTINGS):  # type: ignore[arg-type]
-        canvas = _canvas(figure)
-        png, svg, pdf = io.BytesIO(), io.BytesIO(), io.BytesIO()
-        canvas.savefig(png, format="png", dpi=DPI, metadata={"Software": None})
+        canvas, alone = _canvas(figure), [replace(figure, plots=[plot]) for plot in figure.plots]
+        svg, pdf = io.BytesIO(), io.BytesIO()
         canvas.savefig(svg, format="svg", metadata={"Date": None})
         with PdfPages(pdf, metadata={"CreationDate": None}) as pages:
-            for plot in figure.plots:
-                pages.savefig(_canvas(replace(figure, plots=[plot])))
-    return {"png": png.getvalue(), "svg": svg.getvalue(), "pdf": pdf.getvalue()}
+            for one in alone:
+                pages.savefig(_canvas(one))
+        files = {"png": _png(canvas), "svg": svg.getvalue(), "pdf": pdf.getvalue()}
+        return files | ({"first.png": _png(_canvas(alone[0]))} if len(alone) > 1 else {})
+
+
+def _png(canvas: Canvas) -> bytes:
+    """Return a canvas as a PNG that is the same whenever it is drawn."""
+    png = io.BytesIO()
+    canvas.savefig(png, format="png", dpi=DPI, metadata={"Software": None})
+    return png.getvalue()
 
 
 def _canvas(figure: Figure) -> Canvas:

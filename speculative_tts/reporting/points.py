@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ from speculative_tts.reporting.definitions import Report, TableDefinition
 LOSS = 1.0  # points below which a faster setting counts as no worse (a non-inferiority test)
 FAR = 10.0  # points of word errors from which a system has failed, and frames no plot
 SPEEDS = "Speeds, "  # begins a line on the origin of speeds that are of runs of their own
+VOCABULARY = dict.fromkeys(("tiny", "tiny_fine", "tiny_valle"), "35 words")  # of targets that ship
+TARGET = re.compile(r"`target=(\w+)`")
 Point = dict[str, Any]
 
 
@@ -101,6 +104,7 @@ def _figures(
         machine = _line(origin, f"{SPEEDS}hardware") or _line(origin, "Hardware")
         figures["speedup"] |= {"machine": machine, "processes": processes}
         figures["speedup"]["speedup_of"] = f"{name}/{row['key']}"
+        figures["speedup"]["target"] = _target(origin)
     return figures
 
 
@@ -109,6 +113,15 @@ def _number(text: str | None) -> float | None:
         return float(text or "")
     except ValueError:
         return None
+
+
+def _target(origin: Sequence[str]) -> str:
+    """Return the name of the target that a table is of, and what it knows; empty if of several."""
+    names = set(TARGET.findall(_line(origin, "Models")))
+    if len(names) != 1:
+        return ""
+    (name,) = names
+    return f"{name} ({VOCABULARY[name]})" if name in VOCABULARY else name
 
 
 def _line(origin: Sequence[str], name: str) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 from speculative_tts.schema.common import CheckpointConfig, CodecConfig
 from speculative_tts.schema.decode import RuntimeConfig, SamplingConfig
 from speculative_tts.schema.laws import Since
-from speculative_tts.schema.limits import Count, Seed, Whole
+from speculative_tts.schema.limits import Count, Positive, Seed, Whole
 from speculative_tts.schema.verbatim import ReadPath, WrittenPath
 
 
@@ -20,6 +20,9 @@ class OwnCodesConfig:
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
     codes: ReadPath = "data/tiny/codes"  # Parquet shards written by sst-prepare
     limit: Count | None = None  # utterances of each shard, the first ones; null: all
+    # say as many of them as fit into so many minutes, by timing the first ones; a killed run keeps
+    # their number; null: all of them
+    minutes: Annotated[Positive | None, Since(None)] = None
     # recordings of more codes are left out, as texts and as voice prompts; null: none
     longest: Annotated[Count | None, Since(None)] = None
     job: Whole = 0  # this process makes shards job, job + jobs, ...: job=0,1,2,3 jobs=4

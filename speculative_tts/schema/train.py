@@ -156,6 +156,9 @@ class TrainDraftConfig:
     groups: ReadPath | None = None  # of losses.group: a folder of the target's (sst-precompute)
     select: DevFigure = DevFigure.accuracy
     steps: Whole = 450  # 0 exports the draft as inherited
+    # do as many of the steps as fit into so many minutes, all that comes before them included, by
+    # timing the first ones; a killed training keeps their number; null: all of them
+    minutes: Annotated[Positive | None, Since(None)] = None
     batch_size: Many = 16  # sequences that a process runs at once
     accumulate: Many = 1  # batches of a process that make one step
     learning_rate: Positive = 2e-3
@@ -240,6 +243,10 @@ class TrainHeadsConfig:
     target_out: WrittenPath | None = None  # the target that was trained along; null: <out>/target
     optimiser: Optimiser = Optimiser.adamw
     steps: Count = 2000
+    # do as many of the steps, of as many of the `sequences`, as fit into so many minutes, by timing
+    # the first ones; a killed training keeps their numbers; null: all of them. With train_trunk a
+    # NAR comes after
+    minutes: Annotated[Positive | None, Since(None)] = None
     # hidden states a batch, of kind=codebooks frames; of no meaning with train_trunk
     batch_size: Many = 1024
     # batches of a process that make one step; with train_trunk joint.accumulate says it

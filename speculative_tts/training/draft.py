@@ -26,7 +26,7 @@ from speculative_tts.training.data.pairs import CUT, IGNORED, LOST, Data, Sequen
 from speculative_tts.training.grouped import group_distributions
 from speculative_tts.training.inherit import Inherited, inherit
 from speculative_tts.training.journal import Log, silent
-from speculative_tts.training.loop import Learning, Training, TrainingPlan
+from speculative_tts.training.loop import LEAST, Learning, Training, TrainingPlan
 from speculative_tts.training.losses import (
     GROUP,
     Coarse,
@@ -73,10 +73,14 @@ class DraftTraining(Training):
         objective.train(mode=False)
         if config.gradient_checkpointing:
             recompute_activations(objective.draft)
-        rate = cosine(steps=config.steps, warmup=config.warmup)
+        rate = cosine(warmup=config.warmup)
         learning = Learning(objective, parameters, build_optimizers(parameters, config), rate)
         plan = TrainingPlan(
-            config.steps, config.save_every, config.eval_every, accumulate=config.accumulate
+            config.steps,
+            config.save_every,
+            config.eval_every,
+            accumulate=config.accumulate,
+            least=LEAST * max(1, config.warmup),
         )
         super().__init__(Path(config.out) / TRAINING, plan, learning, accelerator)
         self.objective, self._data, self._sampler = objective, data, sampler
@@ -239,13 +243,14 @@ def make_draft(
     training = DraftTraining(
         config, objective, inherited.trained, data, accelerator, sampler_of(layout)
     )
-    training.start(settings)
+    settings = training.start(settings, config.minutes)
     training.run(track)
     best = training.take_best()
     figures = training.dev_figures(acceptance=True)
-    summary = {"steps": config.steps, "best_step": best.step, **figures}
+    steps = training.plan.steps
+    summary = {"steps": steps, "best_step": best.step, **figures}
     if cut := training.counted(CUT):
-        seen = config.steps * config.accumulate * accelerator.num_processes * config.batch_size
+        seen = steps * config.accumulate * accelerator.num_processes * config.batch_size
         summary[CUT] = cut
         logger.warning("%d of %d training sequences %s", cut, seen, LOST)
     if lost := sum(batch.cut for batch in data.dev):

@@ -9,6 +9,7 @@ trunk and its head with them.
 
 import dataclasses
 import logging
+import time
 from collections.abc import Iterable
 from functools import cached_property, partial
 from pathlib import Path
@@ -33,6 +34,7 @@ from speculative_tts.schema.train import (
 )
 from speculative_tts.training.codebooks import CodebookTrunk, codebook_trunk
 from speculative_tts.training.data.pairs import LOST, Data, SequenceBatch, load_data
+from speculative_tts.training.devices import fewest
 from speculative_tts.training.draft import (
     recompute_activations,
     speech_sampler,
@@ -42,7 +44,7 @@ from speculative_tts.training.grouped import group_distributions
 from speculative_tts.training.headed import HeadedTrunk, States
 from speculative_tts.training.joint import build_optimizers, train_jointly
 from speculative_tts.training.journal import Log, silent
-from speculative_tts.training.loop import Learning, Training, TrainingPlan
+from speculative_tts.training.loop import LEAST, Learning, Training, TrainingPlan
 from speculative_tts.training.losses import GROUP, check_weights, mix, ungrouped
 from speculative_tts.training.objective import warn_of_other_codes
 from speculative_tts.training.recurrent import WIDTH, RecurrentTrunk, TrainableRecurrence
@@ -68,7 +70,7 @@ class HeadsTraining(Training):
         parameters = {n: p for n, p in headed.named_parameters() if p.requires_grad}
         optimizers = build_optimizers(list(parameters.values()), config)
         eden = config.optimiser is Optimiser.scaled_adam
-        rate = eden_steps if eden else partial(cosine, steps=config.steps)
+        rate = eden_steps if eden else cosine
         learning = Learning(
             headed.train(mode=False), parameters, optimizers, rate(warmup=config.warmup)
         )
@@ -78,9 +80,18 @@ class HeadsTraining(Training):
             config.eval_every,
             accumulate=config.accumulate,
             clip=float(config.n - 1),
+            least=LEAST * max(1, config.warmup),
         )
         super().__init__(Path(config.out) / TRAINING, plan, learning, accelerator)
         self.headed, self._config, self._data = headed, config, data
+
+    def fit_data(self, seconds: float) -> dict[str, int]:
+        """Return how many sequences' hidden states take so long, by the time that dev's take."""
+        begun, count = time.perf_counter(), sum(len(batch.inputs) for batch in self._data.dev)
+        _ = self._dev_states
+        fitting = int(seconds * count / (time.perf_counter() - begun))
+        sequences = min(self._config.sequences, max(1, fitting))
+        return {"sequences": fewest(self.accelerator, sequences)}
 
     def ready(self) -> None:
         """Compute the hidden states of all utterances."""
@@ -112,8 +123,8 @@ class HeadsTraining(Training):
 
     @cached_property
     def _states(self) -> States:
-        """Hidden states of the first config.sequences training sequences."""
-        count = self._config.sequences
+        """Hidden states of the first training sequences."""
+        count = self.fitted.get("sequences", self._config.sequences)
         numbers = (range(s, min(s + STATE_BATCH, count)) for s in range(0, count, STATE_BATCH))
         return self._collect(map(self._data.batch, numbers), -(-count // STATE_BATCH))
 
@@ -166,6 +177,7 @@ def train_heads(
         if config.train_trunk and isinstance(headed, HeadedTrunk)
         else _train_frozen(config, headed, accelerator, settings, track)
     )
+    settings |= trainings[0].fitted
     if accelerator.is_main_process:
         about = {"settings": settings, **figures}
         if config.train_trunk and isinstance(headed, HeadedTrunk):
@@ -243,11 +255,11 @@ def _train_frozen(
     if accelerator.is_main_process and not isinstance(headed, CodebookTrunk):
         _check_codes(headed, data.dev[0].to(accelerator.device))
     training = HeadsTraining(config, headed, data, accelerator)
-    training.start(settings)
+    training.start(settings, config.minutes)
     training.run(track)
     if isinstance(headed, RecurrentTrunk):
         headed.count(training.next_tokens)
-    return [training], training.figures
+    return [training], {**training.fitted, **training.figures}
 
 
 @torch.no_grad()

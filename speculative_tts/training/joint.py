@@ -30,7 +30,7 @@ from speculative_tts.training.data.splits import (
 )
 from speculative_tts.training.headed import HeadedTrunk, mean_figures
 from speculative_tts.training.journal import Log
-from speculative_tts.training.loop import Learning, Training, TrainingPlan, Values
+from speculative_tts.training.loop import LEAST, Learning, Training, TrainingPlan, Values
 from speculative_tts.training.optimiser import Muon, adamw
 from speculative_tts.training.scaled_adam import ScaledAdam
 from speculative_tts.training.schedule import Rate, cosine, eden_steps
@@ -61,7 +61,7 @@ class BoundedTraining(Training, Generic[AnyBatch]):
         if epochs is not None:
             steps = math.ceil(epochs * epoch / together)
         published = config.optimiser is Optimiser.scaled_adam
-        rate: Rate = cosine(steps=steps, warmup=config.warmup)
+        rate: Rate = cosine(warmup=config.warmup)
         if published:
             rate = eden_steps(
                 warmup=config.warmup,
@@ -79,6 +79,7 @@ class BoundedTraining(Training, Generic[AnyBatch]):
             clip=math.inf if published else float(config.n),
             summed=published,
             seed=config.seed,
+            least=LEAST * max(1, config.warmup),
         )
         learning = Learning(module.train(), parameters, optimizers, rate)
         super().__init__(folder, plan, learning, accelerator)
@@ -252,7 +253,7 @@ def train_jointly(
     # opened before the AR's hours, so that codes a NAR cannot learn from are reported at once
     layered = None if nar is None else nar_splits(config, nar.config.quantizers)
     training = JointTraining(config, headed, ar_splits(config), accelerator)
-    training.start(settings)
+    training.start(settings, config.minutes)
     figures = _run_and_take_best(training, track)
     if cut := training.counted(CUT):
         logger.warning("%d training sequences %s", cut, LOST)

@@ -9,9 +9,11 @@ of twice the size.
 """
 
 import contextlib
+import copy
 import dataclasses
 import logging
 import math
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,15 +22,14 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import DistributedType, broadcast
+from accelerate.utils import broadcast
 from torch import Tensor, nn
 
-from speculative_tts.native.library import has_bfloat16
 from speculative_tts.progress import progress
 from speculative_tts.records import read_jsonl
-from speculative_tts.schema.common import Device, DType
+from speculative_tts.training.devices import described, fewest
 from speculative_tts.training.journal import METRICS, Log, journal, silent
-from speculative_tts.training.pace import Pace
+from speculative_tts.training.pace import MEASURED, Pace, duration
 from speculative_tts.training.schedule import Rate
 from speculative_tts.training.state import (
     Best,
@@ -37,11 +38,13 @@ from speculative_tts.training.state import (
     clear_states,
     copy_into,
     finish,
+    fitted_before,
     load_state,
     save_state,
 )
 
-SHARDED = (DistributedType.FSDP, DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM)
+PREPARING = 0.25  # share of a budget of minutes for what comes before the first step
+LEAST = 2  # times its warm-up: the shortest training that is fitted to minutes
 Values = dict[str, Tensor]
 logger = logging.getLogger(__name__)
 
@@ -58,6 +61,7 @@ class TrainingPlan:
     clip: float = 1.0  # largest norm of the gradient
     summed: bool = False  # use gradients of sums instead of weighted means
     seed: int = 0  # seed of dropout
+    least: int = 1  # steps that a budget of minutes must hold
 
 
 @dataclass(frozen=True)
@@ -72,31 +76,6 @@ class Learning:
     parameters: Mapping[str, nn.Parameter]
     optimizers: Sequence[torch.optim.Optimizer]
     rate: Rate
-
-
-def accelerator_for(device: Device, dtype: DType = DType.float32) -> Accelerator:
-    """Return the accelerator of a device and precision; weights are float32 in any case.
-
-    Each process holds the whole model. Raise ValueError when a launcher would shard it.
-    """
-    precision = "bf16" if dtype is DType.bfloat16 else "no"
-    accelerator = Accelerator(cpu=device is Device.cpu, mixed_precision=precision)
-    kind = accelerator.distributed_type
-    if kind in SHARDED:
-        raise ValueError(
-            f"launched with {kind.value}, which shards the model, so that shards would be saved; "
-            "train data parallel: torchrun, or accelerate launch --multi_gpu"
-        )
-    return accelerator
-
-
-def fast_dtype(device: Device) -> DType:
-    """Return bfloat16 where the hardware multiplies in it, else float32.
-
-    A CPU without such instructions takes five times as long in bfloat16 as in float32.
-    """
-    fast = has_bfloat16() if device is Device.cpu else torch.cuda.is_bf16_supported()
-    return DType.bfloat16 if fast else DType.float32
 
 
 class Training:
@@ -114,6 +93,7 @@ class Training:
         self.step = 0  # steps done
         self.figures: dict[str, Any] = {}  # of the last evaluation
         self.best: Best | None = None
+        self.fitted: dict[str, int] = {}  # numbers that were fitted to a budget of minutes
         self._pace = Pace(self.unit)
         self._wrapped: Callable[[Any], tuple[Tensor, Values]]
         self._wrapped = accelerator.prepare_model(self.module)
@@ -134,6 +114,10 @@ class Training:
 
     def ready(self) -> None:
         """Prepare what the batches share; called before a process's first step."""
+
+    def fit_data(self, seconds: float) -> dict[str, int]:  # noqa: ARG002 - of trainers that prepare
+        """Return how much of its data a trainer can prepare in this time; empty if it is fixed."""
+        return {}
 
     def stepped(self) -> None:
         """Change parameters after an optimiser step, if a trainer needs to."""
@@ -216,7 +200,7 @@ class Training:
         """Update the parameters; return the learning rate of the first group."""
         for optimizer, bases in zip(self._optimizers, self._bases, strict=True):
             for group, base in zip(optimizer.param_groups, bases, strict=True):
-                group["lr"] = self._rate(base, self.step)
+                group["lr"] = self._rate(base, self.step, self.plan.steps)
             optimizer.step()
             optimizer.zero_grad()
         return float(self._optimizers[0].param_groups[0]["lr"])
@@ -234,10 +218,53 @@ class Training:
         rows = read_jsonl(self.folder / METRICS, "step")
         return sum(row.get(name, 0) for row in rows)
 
-    def start(self, settings: Mapping[str, Any]) -> None:
-        """Record the settings of the training that begins."""
+    def start(self, settings: Mapping[str, Any], minutes: float | None = None) -> dict[str, Any]:
+        """Record and return the settings of the training that begins, fitted to `minutes` if given.
+
+        What a process before fitted stays, so that a killed training ends where it would have.
+        """
+        if minutes is not None:
+            self.fitted = fitted_before(self.folder) or self._fit(minutes)
+            self.plan = dataclasses.replace(self.plan, steps=self.fitted["steps"])
         if self.accelerator.is_main_process:
-            begin(self.folder, settings)
+            begin(self.folder, settings, self.fitted)
+        return {**settings, **self.fitted}
+
+    def _fit(self, minutes: float) -> dict[str, int]:
+        """Return the numbers that fit into `minutes`; raise ValueError where steps are too few."""
+        begun, seconds, plan = time.perf_counter(), 60 * minutes, self.plan
+        least = min(plan.least, plan.steps)
+        self.fitted = self.fit_data(PREPARING * seconds)
+        self.ready()
+        with self._pace.evaluating():
+            self.evaluate()
+        self._try_steps()
+        spent = time.perf_counter() - begun
+        fitting = self._pace.fitting(seconds - spent, plan.eval_every)
+        steps = fewest(self.accelerator, min(fitting, plan.steps))
+        each, before = f"{self._pace.each:.2g} s", duration(spent)
+        if steps < least:
+            needed = self._pace.needed(least, plan.eval_every)
+            needed += max(0.0, spent - PREPARING * seconds)
+            enough = math.ceil(needed / (1 - PREPARING) / 60)
+            raise ValueError(
+                f"minutes={minutes:g} hold {steps} steps of {each} after {before} of preparation, "
+                f"fewer than {least}; give minutes={max(enough, int(minutes) + 1)} or a lower "
+                "batch_size"
+            )
+        data = "".join(f" and {count} {name}" for name, count in self.fitted.items())
+        line = f"{steps} steps{data} fit into {minutes:g} minutes, {before} of them gone, at {each}"
+        logger.info("%s: %s a step on %s", self.folder.parent, line, described(self.accelerator))
+        return {"steps": steps, **self.fitted}
+
+    def _try_steps(self) -> None:
+        """Do as many steps as are timed, and undo them."""
+        values = {name: one.detach().clone() for name, one in self.parameters.items()}
+        states = [copy.deepcopy(optimizer.state_dict()) for optimizer in self._optimizers]
+        for _ in range(1 + MEASURED):
+            with self._pace.step():
+                self.run_step()
+        self._restore(State(0, values, states, {}, None))
 
     def end(self, summary: Mapping[str, Any], *, keep: bool = False) -> None:
         """Record that the training's product is written; `keep` its state to extend it later."""
@@ -250,10 +277,9 @@ class Training:
     def _estimate(self) -> str:
         """Return how long the rest will take, evaluations among it."""
         left, every = self.plan.steps - self.step, self.plan.eval_every
-        accelerator = self.accelerator
-        where = f"{accelerator.num_processes} x {accelerator.device.type}"
-        precision = {"bf16": ", bfloat16"}.get(accelerator.mixed_precision, "")
-        return f"{self._pace.estimate(left, math.ceil(left / every))} on {where}{precision}"
+        return (
+            f"{self._pace.estimate(left, math.ceil(left / every))} on {described(self.accelerator)}"
+        )
 
     def _due(self, every: int) -> bool:
         return self.step % every == 0 or self.step == self.plan.steps

@@ -11,6 +11,9 @@ voice prompt they depend on, which a trainer must give too. The prompt's codes h
 well, so that a sequence teaches as many positions as without.
 """
 
+import logging
+import math
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,7 +27,7 @@ import pyarrow.parquet as pq
 import torch
 
 from speculative_tts.decoding.builder import build_engine
-from speculative_tts.decoding.engine import Engine
+from speculative_tts.decoding.engine import ROWS, Engine
 from speculative_tts.files import writing
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.speech_lm import follows_voice
@@ -35,12 +38,19 @@ from speculative_tts.schema.own import OwnCodesConfig
 from speculative_tts.shards import check_job, shard
 from speculative_tts.training.data.columns import VOICE_CODES, have_voices, read_shard
 from speculative_tts.training.laws import law_columns, top_distributions
-from speculative_tts.training.state import TRAINING, begin, done_before, settings_of
+from speculative_tts.training.state import (
+    TRAINING,
+    begin,
+    done_before,
+    fitted_before,
+    settings_of,
+)
 
 COLUMNS = ["id", "speaker", "split", "text", "codes"]
 PIECE = 64  # utterances whose prompts are in memory at once
 
 Row = dict[str, Any]
+logger = logging.getLogger(__name__)
 
 
 def own_codes(config: OwnCodesConfig) -> dict[str, int]:
@@ -67,19 +77,50 @@ def own_codes(config: OwnCodesConfig) -> dict[str, int]:
             "laws are kept of codes and the end, sampling.text_rows=true draws other rows too; "
             "give sampling.text_rows=false, or leave laws out"
         )
-    counts = {"utterances": 0, "left_out": 0, "codes": 0}
-    for path in recorded[config.job :: config.jobs]:
+    counts, mine = {"utterances": 0, "left_out": 0, "codes": 0}, recorded[config.job :: config.jobs]
+    fitted = fitted_before(out / TRAINING)
+    if config.minutes is not None and mine:
+        fitted = fitted or {"limit": _fitting(engine, mine, config, config.minutes)}
+        begin(out / TRAINING, settings, fitted)
+        config = replace(config, limit=fitted["limit"])
+    for path in mine:
         own = out / path.name.replace("train-", "train-own-")
         if not own.is_file():
             rows = _decode_shard(engine, path, config)
-            begin(out / TRAINING, settings)
+            begin(out / TRAINING, settings, fitted)
             with writing(own) as file:
                 pq.write_table(pa.Table.from_pylist(rows), file)
-        codes, texts = pq.read_table(own, columns=["codes"])["codes"], pq.read_metadata(path)
+        codes = pq.read_table(own, columns=["codes"])["codes"]
         counts["utterances"] += len(codes)
-        counts["left_out"] += len(range(texts.num_rows)[: config.limit]) - len(codes)
+        counts["left_out"] += len(range(_texts(path))[: config.limit]) - len(codes)
         counts["codes"] += len(pc.list_flatten(codes))
     return counts
+
+
+def _fitting(engine: Engine, shards: list[Path], config: OwnCodesConfig, minutes: float) -> int:
+    """Return how many texts of each shard fit into the minutes, by the time of the first ones."""
+    begun, most = time.perf_counter(), config.limit or max(map(_texts, shards))
+    few = _prompted(engine, shards[0], replace(config, limit=min(ROWS, most)))
+    requests = [engine.request(id_, prompt, config.seed) for id_, _, prompt in few]
+    for _ in engine.stream(System.target, requests):
+        pass
+    spent = time.perf_counter() - begun
+    each = spent / len(requests)
+    limit = min(most, int((60 * minutes - spent) / each / len(shards)))
+    if limit < 1:
+        enough = math.ceil((spent + each * len(shards)) / 60)
+        raise ValueError(
+            f"minutes={minutes:g} hold no text of each of {len(shards)} shards at {each:.2g} s a "
+            f"text; give minutes={max(enough, int(minutes) + 1)}, or jobs= to share out the shards"
+        )
+    line = f"{limit} texts a shard fit into {minutes:g} minutes at {each:.2g} s a text"
+    logger.info("%s: %s", config.out, line)
+    return limit
+
+
+def _texts(path: Path) -> int:
+    """Return the number of a shard's texts."""
+    return int(pq.read_metadata(path).num_rows)
 
 
 def _read(path: Path, n_codes: int, longest: int | None) -> list[Row]:
@@ -93,11 +134,16 @@ def _read(path: Path, n_codes: int, longest: int | None) -> list[Row]:
     return short
 
 
-def _decode_shard(engine: Engine, path: Path, config: OwnCodesConfig) -> list[Row]:
-    """Decode the texts of a shard; return the rows of those that reached their end."""
+def _prompted(engine: Engine, path: Path, config: OwnCodesConfig) -> list[tuple[str, Row, Prompt]]:
+    """Return a shard's first texts, each with its prompt."""
     rows = _read(path, engine.target.layout.n_codes, config.longest)
     follows = follows_voice(engine.target.layout)
-    prompted = list(_with_voices(path.stem, rows, config, follows=follows))
+    return list(_with_voices(path.stem, rows, config, follows=follows))
+
+
+def _decode_shard(engine: Engine, path: Path, config: OwnCodesConfig) -> list[Row]:
+    """Decode the texts of a shard; return the rows of those that reached their end."""
+    prompted = _prompted(engine, path, config)
     ended, why = [], "look at the target, its sampler and max length"
     starts = range(0, len(prompted), PIECE)
     for start in progress(starts, total=len(starts), desc=path.name, unit="piece", disable=None):

@@ -1,4 +1,4 @@
-"""Time the first steps of a training, and say from them how long all of it will take."""
+"""Time the first steps of a training: how long all of it will take, or how many steps fit."""
 
 import math
 import time
@@ -43,18 +43,32 @@ class Pace:
         self.evaluation = time.perf_counter() - begin
 
     @property
+    def each(self) -> float:
+        """Return the seconds of a step."""
+        return self.seconds / MEASURED
+
+    @property
     def known(self) -> bool:
         """True at the step after which an estimate is due."""
         return self.steps == 1 + MEASURED
 
     def estimate(self, left: int, evaluations: int) -> str:
         """Return the line about so many further steps and evaluations."""
-        seconds = left * self.seconds / MEASURED + evaluations * self.evaluation
+        seconds = left * self.each + evaluations * self.evaluation
         rate = self.learned / max(self.seconds, 1e-9)
         return (
             f"about {duration(seconds)} for {left} more steps at {rate:,.0f} {self.unit}/s "
             f"({MEASURED} steps were timed)"
         )
+
+    def needed(self, steps: int, every: int) -> float:
+        """Return the seconds of so many steps, with an evaluation each `every` and two more."""
+        return steps * (self.each + self.evaluation / every) + 2 * self.evaluation
+
+    def fitting(self, seconds: float, every: int) -> int:
+        """Return the most steps that need no more than `seconds`."""
+        fixed = self.needed(0, every)
+        return max(0, int((seconds - fixed) / max(self.needed(1, every) - fixed, 1e-9)))
 
 
 def duration(seconds: float) -> str:

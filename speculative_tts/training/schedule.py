@@ -1,15 +1,15 @@
-"""Define learning rates as functions: (base rate, steps done) -> rate of the next step."""
+"""Define learning rates as functions: (base rate, steps done, steps in all) -> rate of the next."""
 
 import math
 from collections.abc import Callable
 
-Rate = Callable[[float, int], float]
+Rate = Callable[[float, int, int], float]
 
 
-def cosine(*, steps: int, warmup: int) -> Rate:
+def cosine(*, warmup: int) -> Rate:
     """Return a rate that rises linearly, then falls as a cosine to zero at the last step."""
 
-    def rate(base: float, step: int) -> float:
+    def rate(base: float, step: int, steps: int) -> float:
         if step < warmup:
             return base * (step + 1) / warmup
         done = (step - warmup) / max(1, steps - warmup)
@@ -45,7 +45,7 @@ def eden_steps(
     As in the recipe, a process counts its own batches, of which `accumulate` make a step.
     """
 
-    def rate(base: float, step: int) -> float:
+    def rate(base: float, step: int, _steps: int) -> float:
         batch = step * accumulate
         epochs = 0 if epoch is None else batch * processes // epoch
         return eden(base, batch=batch, epoch=epochs, warmup=warmup)

@@ -1,6 +1,7 @@
 """Keep a training's folder: its settings, its newest states and its summary.
 
-settings.json holds what decides the result; state-<step>.pt all that the remaining steps depend on
+settings.json holds what decides the result; fitted.json the numbers that were fitted to a budget of
+minutes by timing, once; state-<step>.pt all that the remaining steps depend on
 (whole or absent, the newest two are kept), so that a killed training resumes; summary.json the last
 figures: a training that has it is done.
 """
@@ -8,6 +9,7 @@ figures: a training that has it is done.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -20,8 +22,9 @@ from speculative_tts.schema.laws import unchanged
 from speculative_tts.typed import read_json
 
 TRAINING = "training"  # the folder, beside what is exported
-SETTINGS, SUMMARY = "settings.json", "summary.json"
+SETTINGS, FITTED, SUMMARY = "settings.json", "fitted.json", "summary.json"
 KEPT = 2  # states
+EMPTY: Mapping[str, int] = MappingProxyType({})
 WITHOUT_EFFECT = (  # settings that do not change what is learnt
     "out",
     "target_out",
@@ -87,10 +90,18 @@ def done_before(
     return read_json(folder / SUMMARY)
 
 
-def begin(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Write the settings of a training that begins, and mark it as not done."""
+def begin(folder: Path, settings: Mapping[str, Any], fitted: Mapping[str, int] = EMPTY) -> None:
+    """Write the settings of a training that begins and what was fitted; mark it as not done."""
     (folder / SUMMARY).unlink(missing_ok=True)
     write_json(folder / SETTINGS, dict(settings))
+    if fitted:
+        write_json(folder / FITTED, dict(fitted))
+
+
+def fitted_before(folder: Path) -> dict[str, int]:
+    """Return the numbers that a process before this one fitted to its minutes; empty if none."""
+    path = folder / FITTED
+    return read_json(path) if path.is_file() else {}
 
 
 def finish(folder: Path, summary: Mapping[str, Any]) -> None:

@@ -7,10 +7,10 @@ from speculative_tts.training.optimiser import Muon, adamw
 from speculative_tts.training.schedule import Rate
 
 
-def trapezoid(*, steps: int, warmup: int, decay: int) -> Rate:
+def trapezoid(*, warmup: int, decay: int) -> Rate:
     """Return a rate that rises linearly, stays, and falls to zero over the last `decay` steps."""
 
-    def rate(base: float, step: int) -> float:
+    def rate(base: float, step: int, steps: int) -> float:
         rise = min(1.0, (step + 1) / max(1, warmup))
         return base * max(0.0, min(rise, (steps - step) / max(1, decay)))
 

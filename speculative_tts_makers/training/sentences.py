@@ -213,10 +213,10 @@ class SentenceTraining(Training):
         self._next: dict[int, Future[PhoneBatch]] = {}
         self._begun = self._exported = self._paced = time.monotonic()
 
-    def _rate_at(self, base: float, step: int) -> float:
-        """Return a rate that rises, stays, and falls linearly to 0 at the plan's last step."""
+    def _rate_at(self, base: float, step: int, steps: int) -> float:
+        """Return a rate that rises, stays, and falls linearly to 0 at the last step."""
         rise = min(1.0, (step + 1) / max(1, self._config.warmup_steps))
-        left = (self.plan.steps - step) / max(1.0, self._config.decay * self.plan.steps)
+        left = (steps - step) / max(1.0, self._config.decay * steps)
         return base * max(0.0, min(rise, left))
 
     def batch(self, step: int, number: int) -> PhoneBatch:

@@ -163,7 +163,7 @@ class TargetTraining(Training):
             module,
             dict(module.named_parameters()),
             muon_and_adamw(model, probes, rates, config.weight_decay),
-            trapezoid(steps=config.steps, warmup=config.warmup_steps, decay=config.decay_steps),
+            trapezoid(warmup=config.warmup_steps, decay=config.decay_steps),
         )
         plan = TrainingPlan(
             config.steps, config.save_every, config.watch_every, config.log_every, clip=config.clip

@@ -272,7 +272,7 @@ class StageTraining(Training):
         model, *extras = module.children()
         rates = (stage.matrix_lr, stage.other_lr)
         optimizers = muon_and_adamw(model, nn.ModuleList(extras), rates, run.config.weight_decay)
-        rate = trapezoid(steps=stage.steps, warmup=stage.warmup_steps, decay=stage.decay_steps)
+        rate = trapezoid(warmup=stage.warmup_steps, decay=stage.decay_steps)
         learning = Learning(module.train(), dict(module.named_parameters()), optimizers, rate)
         plan = TrainingPlan(
             stage.steps, stage.save_every, stage.watch_every, stage.log_every, clip=stage.clip

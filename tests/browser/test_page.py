@@ -69,6 +69,8 @@ def test_a_visitors_questions_are_answered_first(tab: Any) -> None:
     for i, words in enumerate(told):
         assert words in answers.nth(i).inner_text()
         assert answers.nth(i).bounding_box()["y"] < tab.viewport_size["height"] * 0.6
+    answers.nth(0).get_by_role("link", name="Hear the rules").click()
+    assert tab.locator("#listen").bounding_box()["y"] < tab.viewport_size["height"]
     assert answers.nth(2).get_by_role("link").first.get_attribute("href").startswith("ssd/")
     assert tab.locator("#summary svg.chart").bounding_box()["y"] < tab.viewport_size["height"] * 1.1
     assert tab.locator("#summary svg.chart path").count() >= 4  # draft, target, exact, SSD

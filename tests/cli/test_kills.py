@@ -18,7 +18,7 @@ from fake_models import N_CODES, tone, write_codec
 
 from speculative_tts.commands.eval import main as evaluate
 from speculative_tts.schema.common import Device
-from speculative_tts.training.loop import accelerator_for
+from speculative_tts.training.devices import accelerator_for
 from speculative_tts_makers.training.recordings import BatchConfig, Stage
 from speculative_tts_makers.training.target import ModelConfig, TargetRecipe, train_target
 

@@ -1,27 +1,29 @@
 """docs/own-model.md from a random transformers checkpoint to its page, and each step's time."""
 
+import importlib
 import shutil
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import own_process
 import pytest
 import torch
 from fake_models import write_codec, write_fake_models
+from own_hour import Size, make_folder, table, walk
 from small_target import save_codes
+from test_paper_guide import SCRIPTS
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from speculative_tts.commands import decode, own_codes, report, speak, train_heads
-from speculative_tts.commands import eval as evaluate
+from speculative_tts.commands import speak, train_heads
 from speculative_tts.native import library
 from speculative_tts.schema.common import Device, DType
-from speculative_tts.training.loop import fast_dtype
+from speculative_tts.training import devices
+from speculative_tts.training.devices import fast_dtype
+from speculative_tts.typed import read_json
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "llasa" / "model_1b_style"
 N_CODES = 256
-Step = Callable[[str], object]
 
 
 @pytest.fixture
@@ -46,49 +48,59 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@contextmanager
-def clocked(seconds: dict[str, float], name: str) -> Iterator[None]:
-    begin = time.perf_counter()
-    yield
-    seconds[name] = time.perf_counter() - begin
+FEW = {  # of a model that learnt nothing, nobody wants much
+    "sst-own-codes": ["limit=6"],
+    "sst-train-heads": [
+        "steps=6",
+        "sequences=12",
+        "batch_size=16",
+        "eval_every=3",
+        "dev_utterances=2",
+        "warmup=1",
+    ],
+    "sst-decode": ["limit=2", "runtime.warmup=0"],
+    "sst-eval": ["metrics=[]", "workers=1"],
+}
+TOY = Size(layers=2, hidden=32, inner=48, heads=4, codes=64, length=12, recordings=24)
+
+
+def as_typed(line: Sequence[str]) -> int:
+    """Run a command in this process, as if it were one of its own."""
+    program, *options = line
+    module, _, name = SCRIPTS[program].partition(":")
+    own_process.renew()
+    code: int = getattr(importlib.import_module(module), name)(options)
+    return code
 
 
 @pytest.mark.whole
 def test_the_page_from_a_checkpoint_to_its_report(
-    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """On a CPU without bfloat16, where the recipe took five times as long as in float32."""
     monkeypatch.setattr(library, "has_bfloat16", lambda: False)
-    monkeypatch.setattr("speculative_tts.training.loop.has_bfloat16", lambda: False)
-    monkeypatch.chdir(root)
-    target = ["--config-dir=my-configs", "target=mine"]
-    decoding = [*target, "codec=mine", "data=mine", "limit=2", "sampling.max_tokens_per_word=8"]
-    decoding += ["sampling.text_rows=false", "runtime.warmup=0"]
-    seconds: dict[str, float] = {}
-    with clocked(seconds, "sst-speak"):
-        voice = ["prompt=s0", "data=mine", "codec=mine", "text=alpha bravo"]
-        short = ["sampling.max_tokens_per_word=8", "out=hello.wav"]
-        assert speak.main([*target, *voice, *short]) == 0
-    with clocked(seconds, "sst-own-codes"):
-        own = ["codec=mine", "codes=codes", "limit=6", "sampling.max_tokens_per_word=8"]
-        assert own_codes.main([*target, *own, "sampling.text_rows=false", "out=runs/own"]) == 0
-    with clocked(seconds, "sst-train-heads recipe=recurrent"):
-        few = ["steps=6", "batch_size=16", "sequences=6", "eval_every=3", "dev_utterances=2"]
-        learnt = ["codes=codes", "codes_from=target", "own=runs/own", "out=runs/recurrent"]
-        assert train_heads.main([*target, "recipe=recurrent", *learnt, *few, "warmup=2"]) == 0
-    with clocked(seconds, "sst-decode"):
-        for drafter in ("lookup", "recurrent drafter.path=runs/recurrent lookahead=1,2"):
-            own = ["rule=exact", *f"drafter={drafter}".split()]
-            assert decode.main([*decoding, *own]) == 0
-    with clocked(seconds, "sst-eval"):
-        assert evaluate.main(["runs=runs", "metrics=[]", "workers=1"]) == 0
-    with clocked(seconds, "sst-report"):
-        assert report.main(["paper=runs", "runs=runs", "out=runs/report"]) == 0
-    page = (root / "runs" / "report" / "index.html").read_text()
-    assert page.count("speculative-exact-k1-recurrent") > 0
-    assert '"dtype": "float32"' in (root / "runs/recurrent/training/settings.json").read_text()
+    monkeypatch.setattr(devices, "has_bfloat16", lambda: False)
+    make_folder(tmp_path, TOY)
+    monkeypatch.chdir(tmp_path)
+    seconds = dict(walk(FEW, as_typed))
+    assert [step.split()[0] for step in seconds] == [
+        *("sst-check", "sst-speak", "sst-own-codes", "sst-train-heads"),
+        *(["sst-decode"] * 3),
+        *("sst-eval", "sst-report"),
+    ]
+    page = Path("runs/report/index.html").read_text()
+    assert all(f"speculative-exact-k{lookahead}-recurrent" in page for lookahead in range(1, 5))
+    assert '"dtype": "float32"' in Path("runs/recurrent/training/settings.json").read_text()
+    fitted = read_json(Path("runs/recurrent/training/fitted.json"))
+    assert fitted == {"steps": 6, "sequences": 12}
+    (line,) = (line for line in caplog.messages if " steps and " in line)
+    assert "6 steps and 12 sequences fit into 30 minutes, " in line
+    assert line.endswith(" a step on 1 x cpu, float32: this CPU has no native bfloat16")
     with capsys.disabled():
-        print(f"\n{', '.join(f'{name} {spent:.1f} s' for name, spent in seconds.items())}")
+        print(f"\n{table(seconds)}")
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -175,7 +175,7 @@ function listening(sections) {
   play.onclick = () => { if (playing()) stop(); else players[on].sound.play(); };
   paper.onchange = fill;
   which.onchange = more.onchange = spectrogram.onchange = show;
-  const panel = el("section", { className: "listen", ariaLabel: "Listen" }, el("h2", { textContent: "Listen" }),
+  const panel = el("section", { className: "listen", id: "listen", ariaLabel: "Listen" }, el("h2", { textContent: "Listen" }),
     el("div", { className: "bar" }, play, paper, which, prompt),
     clips, why, key,
     el("div", { className: "bar" }, el("label", {}, more, " all systems"), el("label", {}, spectrogram, " spectrograms"), el("small", { textContent: "Keys 1 to 9 switch at the same place." })));

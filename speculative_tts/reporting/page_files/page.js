@@ -32,11 +32,12 @@ const counted = (n, one, many) => `${n} ${n === 1 ? one : many}`;
 function faster() {
   const { lossless, within, margin } = answers;
   if (!lossless && !within) return ["Too few timed utterances to say; the plot shows what was measured."];
-  const parts = lossless ? [times(lossless), ` as fast as the model alone${interval(lossless.speedup, 2)}, without any loss: ${lossless.label}.`] : [];
+  const parts = lossless ? [times(lossless), ` as fast as the model alone${interval(lossless.speedup, 2)}, without any loss: ${lossless.label}${of(lossless)}.`] : [];
   if (!within || same(lossless, within)) return [...parts, el("br"), `Nothing faster is sure to lose less than ${counted(margin, "point", "points")} of words.`];
-  return [...parts, el("br"), times(within), `${interval(within.speedup, 2)} with less than ${counted(margin, "point", "points")} more word errors: ${within.label}.`];
+  return [...parts, el("br"), times(within), `${interval(within.speedup, 2)} with less than ${counted(margin, "point", "points")} more word errors: ${within.label}${lossless && lossless.target === within.target ? "" : of(within)}.`];
 }
 
+const of = (p) => p.target ? `, of the target ${p.target}` : "";
 const same = (a, b) => a && b && a.section === b.section && a.key === b.key;
 
 function cost() {
@@ -61,8 +62,8 @@ function summary() {
   const timed = drawn.filter((p) => p.speedup && p.speedup[0] > .3);
   const shown = [...new Set(timed.map((p) => p.section))];
   const answer = (question, ...parts) => el("div", {}, el("dt", { textContent: question }), el("dd", {}, ...parts));
-  const list = el("dl", { className: "answers" },
-    answer("How much faster", ...faster()), answer("What it costs", ...cost()), answer("How sure", ...certainty()),
+  const listen = listening(sections), list = el("dl", { className: "answers" },
+    answer("How much faster", ...faster(), ...(listen ? [" ", el("a", { href: "#listen", textContent: "Hear the rules side by side" }), "."] : [])), answer("What it costs", ...cost()), answer("How sure", ...certainty()),
     answer("What", `${[...new Set((shown.length ? shown : sections).map((s) => s.title))].join("; ")}. All speak the same texts, each beside its own target alone, decoded token by token.`));
   const SYSTEMS = SHAPES.filter((_, i) => i !== 2); // a triangle is what lies outside
   const look = (section) => ({ colour: `var(--c${shown.indexOf(section) % 5})`, shape: SYSTEMS[(shown.indexOf(section) + Math.floor(shown.indexOf(section) / 5)) % 4] });
@@ -74,7 +75,7 @@ function summary() {
     levels: floor && timed.length ? [{ y: floor.wer[0], colour: "var(--soft)", label: floor.label.toLowerCase() }] : [],
     points: timed.map((p) => ({ x: p.speedup[0], left: p.speedup[1], right: p.speedup[2], y: p.wer[0], low: p.wer[1], high: p.wer[2], aside: p.failed, tag: tag(p), bold: p.best, outside: `${tag(p).toLowerCase()}: ${Math.round(p.wer[0])} %, ${p.speedup[0].toFixed(1)}×`, ...look(p.section),
       about: `${named(p)}: ${p.speedup[0].toFixed(2)}×${interval(p.speedup, 2)}, word errors ${p.wer[0].toFixed(1)} %${interval(p.wer)}; timed in ${counted(p.processes, "process", "processes")}`, href: `${p.speedup_table}.md` })) });
-  const listen = listening(sections), first = el("div", { className: "first" }, picture);
+  const first = el("div", { className: "first" }, picture);
   if (listen) first.append(listen);
   document.getElementById("summary").append(list, first);
 }

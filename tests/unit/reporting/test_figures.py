@@ -15,7 +15,7 @@ from shipped import figure as read_figure
 from speculative_tts.evaluation.statistics import Measure
 from speculative_tts.reporting.definitions import FigureDefinition
 from speculative_tts.reporting.experiments import TINY
-from speculative_tts.reporting.figures import SETTINGS, _canvas, draw
+from speculative_tts.reporting.figures import DPI, HEIGHT, SETTINGS, WIDTH, _canvas, draw
 from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series
 from speculative_tts.reporting.shown import REPORTS
 
@@ -167,6 +167,15 @@ def test_plots_fill_rows() -> None:
     )
     assert wide[0] > tall[0]
     assert wide[1] < tall[1]
+
+
+def test_the_first_of_several_plots_is_a_column_by_itself() -> None:
+    """README showed three panels side by side, too small to read at the width of its column."""
+    plot, other = (Plot(name, "x", "y", [CURVE], sweep=[1, 2]) for name in ("p", "q"))
+    both, alone = draw(figure(plot, other)), draw(figure(plot))
+    assert both["first.png"] == alone["png"]
+    assert size(alone["png"]) == (WIDTH * DPI, HEIGHT * DPI)
+    assert "first.png" not in alone
 
 
 def test_a_figure_without_own_points_is_empty() -> None:

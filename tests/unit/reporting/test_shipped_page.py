@@ -16,7 +16,7 @@ from speculative_tts.reporting.definitions import Row
 from speculative_tts.reporting.examples import Heard
 from speculative_tts.reporting.experiments import TINY
 from speculative_tts.reporting.page import read_sections, section
-from speculative_tts.reporting.points import LOSS, answers, retimed
+from speculative_tts.reporting.points import LOSS, _target, answers, retimed
 from speculative_tts.reporting.runs import Run
 from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.reporting.tables import (
@@ -177,6 +177,14 @@ def test_an_interval_that_reaches_zero_is_no_proof_of_no_loss() -> None:
     assert (found["lossless"]["label"], found["within"]["label"]) == ("exact", "sure")
     assert answers([wide])["within"] is None
     assert answers([wide, exact])["within"]["label"] == "exact"
+
+
+def test_a_speed_says_of_which_target_it_is() -> None:
+    """The first card had times without a target, and 35 words are not all of English."""
+    fastest = answers(SECTIONS["drafters"]["points"])["lossless"]
+    assert fastest["target"] == "tiny_fine (35 words)"
+    assert _target(["Models: `target=mine`, `draft=d`"]) == "mine"
+    assert _target(["Models: `target=mine`, `target=tiny`"]) == ""
 
 
 def test_a_speed_of_one_process_stands_back() -> None:

@@ -19,7 +19,7 @@ from speculative_tts.schema.train import (
     TrainDraftConfig,
     TrainHeadsConfig,
 )
-from speculative_tts.training import loop, objective
+from speculative_tts.training import devices, objective
 from speculative_tts.training.checkpoint import TargetCheckpoint, build_model, read_checkpoint
 from speculative_tts.training.data.columns import Columns
 from speculative_tts.training.data.pairs import (
@@ -30,10 +30,10 @@ from speculative_tts.training.data.pairs import (
     load_data,
     write_rows,
 )
+from speculative_tts.training.devices import accelerator_for
 from speculative_tts.training.draft import DraftTraining, make_draft
 from speculative_tts.training.heads import train_heads
 from speculative_tts.training.journal import silent
-from speculative_tts.training.loop import accelerator_for
 from speculative_tts.training.objective import (
     Objective,
     expected_acceptance,
@@ -318,7 +318,7 @@ def test_broken_targets_are_named(target, config, damage, message):
 def test_a_launch_that_shards_is_refused(monkeypatch):
     """It would train, and then save what one process has of the draft."""
     launched = SimpleNamespace(distributed_type=DistributedType.FSDP)
-    monkeypatch.setattr(loop, "Accelerator", lambda **_: launched)
+    monkeypatch.setattr(devices, "Accelerator", lambda **_: launched)
     with pytest.raises(ValueError, match=r"launched with FSDP, .*: torchrun, or accelerate launch"):
         accelerator_for(Device.cpu)
 

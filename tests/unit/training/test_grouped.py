@@ -11,9 +11,9 @@ from small_target import LAYOUT
 from speculative_tts.caches.store import save_entry
 from speculative_tts.schema.common import CheckpointConfig, Device
 from speculative_tts.schema.train import LossConfig, TrainDraftConfig
+from speculative_tts.training.devices import accelerator_for
 from speculative_tts.training.draft import make_draft
 from speculative_tts.training.grouped import group_distributions
-from speculative_tts.training.loop import accelerator_for
 
 IDS = LAYOUT.speech_vocab_size
 COVER = Cover(IDS, (*((t, t + 1) for t in range(0, 24, 2)), (24,)), (1.0,) * 13)

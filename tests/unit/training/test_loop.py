@@ -14,7 +14,8 @@ from tqdm import tqdm
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema.common import Device
 from speculative_tts.training import loop
-from speculative_tts.training.loop import Learning, Training, TrainingPlan, Values, accelerator_for
+from speculative_tts.training.devices import accelerator_for
+from speculative_tts.training.loop import Learning, Training, TrainingPlan, Values
 from speculative_tts.training.optimiser import Muon, adamw
 from speculative_tts.training.schedule import cosine
 from speculative_tts.training.state import Best, State, load_state, save_state
@@ -51,7 +52,7 @@ class Toy(Training):
             adamw([named["layer.bias"]], 0.01, 0.0),
             Muon([named["layer.weight"]], 0.02),
         ]
-        learning = Learning(module, named, optimizers, cosine(steps=plan.steps, warmup=2))
+        learning = Learning(module, named, optimizers, cosine(warmup=2))
         super().__init__(folder, plan, learning, accelerator_for(Device.cpu))
         self.rows, self.width, self.evaluations = rows, width, 0
 

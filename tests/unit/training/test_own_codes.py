@@ -1,14 +1,17 @@
 """Codes of the training texts that the target itself says, as a store for the trainers."""
 
 import json
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from own_store import LONG, make, names, read, rows
 
 from speculative_tts.commands import train_heads
+from speculative_tts.decoding.engine import Engine
 from speculative_tts.models.families.registry import load_layout
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.runs import build
@@ -17,6 +20,7 @@ from speculative_tts.schema.decode import EngineConfig, System
 from speculative_tts.schema.train import CodesFrom, TrainHeadsConfig
 from speculative_tts.training.data.pairs import IGNORED, SequenceBatch, load_data
 from speculative_tts.training.data.splits import ar_splits
+from speculative_tts.typed import read_json
 from tests.fake_models import FakeModels
 
 COLUMNS = ("id", "speaker", "split", "text", "codes")
@@ -64,6 +68,38 @@ def test_jobs_share_shards_and_what_is_there_stays(
     assert (own / "train-own-0001.parquet").stat().st_mtime_ns == before
     assert make(models, tmp_path, "seed=3") == 2
     assert "seed=0, now 3" in capsys.readouterr().err
+
+
+def test_minutes_decide_once_how_many_texts_are_said(
+    models: FakeModels,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Five texts are timed, 20 s; of what is left each of two shards has half, 4 s a text."""
+    now, stream = [0.0], Engine.stream
+
+    def slow(self: Engine, *given: Any) -> Iterator[Any]:
+        now[0] += 20
+        yield from stream(self, *given)
+
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(Engine, "stream", slow)
+    assert make(models, tmp_path, LONG, "minutes=0.1") == 2
+    assert "minutes=0.1 hold no text of each of 2 shards at 4 s a text; give minutes=1," in (
+        capsys.readouterr().err
+    )
+    own = tmp_path / "own"
+    assert not own.exists()
+    assert make(models, tmp_path, LONG, "minutes=0.7") == 0
+    assert read_json(own / "training/fitted.json") == {"limit": 2}
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["utterances"] + facts["left_out"] == 4
+    (own / "train-own-0001.parquet").unlink()  # as if it had been killed before
+    now[0] = 0.0
+    monkeypatch.setattr(Engine, "stream", stream)  # now nothing takes any time
+    assert make(models, tmp_path, LONG, "minutes=0.7") == 0
+    assert json.loads(capsys.readouterr().out) == facts
 
 
 def stored(tmp_path: Path, whose: CodesFrom) -> list[object]:

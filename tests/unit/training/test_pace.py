@@ -4,7 +4,9 @@ import logging
 
 import pytest
 
+from speculative_tts.schema.common import Device
 from speculative_tts.training import pace
+from speculative_tts.training.devices import accelerator_for, described
 from speculative_tts.training.pace import MEASURED, Pace, duration
 
 
@@ -48,4 +50,5 @@ def test_a_training_says_it_once(
     (line,) = (text for text in caplog.messages if "more steps" in text)
     assert line.startswith(f"{tmp_path}/heads: about ")
     assert "for 2 more steps at " in line
-    assert line.endswith(" positions/s (3 steps were timed) on 1 x cpu")
+    where = described(accelerator_for(Device.cpu))
+    assert line.endswith(f" positions/s (3 steps were timed) on {where}")

@@ -18,7 +18,7 @@ from speculative_tts.schema.common import Device
 from speculative_tts.schema.train import TrainTargetConfig
 from speculative_tts.text.phones import PHONES
 from speculative_tts.training.data.pairs import IGNORED
-from speculative_tts.training.loop import accelerator_for
+from speculative_tts.training.devices import accelerator_for
 from speculative_tts_makers.corpora.sentence_codes import SENTENCE_SCHEMA
 from speculative_tts_makers.training.guided import GuidedLM, Look, Shape
 from speculative_tts_makers.training.phones import Drawing, PhoneData, read_spoken, write

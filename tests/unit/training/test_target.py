@@ -14,7 +14,7 @@ from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema.common import Device
-from speculative_tts.training.loop import accelerator_for
+from speculative_tts.training.devices import accelerator_for
 from speculative_tts_makers.training.grow import grow_target
 from speculative_tts_makers.training.recordings import (
     BatchConfig,

@@ -19,7 +19,7 @@ from speculative_tts.records import read_jsonl
 from speculative_tts.schema.common import Device
 from speculative_tts.schema.train import TrainTargetConfig
 from speculative_tts.training.data.pairs import IGNORED
-from speculative_tts.training.loop import accelerator_for
+from speculative_tts.training.devices import accelerator_for
 from speculative_tts_makers.training.layered import collate_valle
 from speculative_tts_makers.training.recordings import (
     FLUENT,
