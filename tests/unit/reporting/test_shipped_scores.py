@@ -18,6 +18,7 @@ SYSTEMS = [  # table, key of its row, folder, beginning of the runs' names
     ("ssd/table1", "exact", "ssd", EXACT),
     ("ssd/table1", "ssd", "ssd", SSD4),
     ("ssd/table3", "0.2", "ssd", SSD2),
+    ("pcg/table1", "target", "pcg", "target-s"),
     ("pcg/table1", "ssd", "pcg", SSD3),
     ("pcg/table1", "pcg", "pcg", PCG),
     ("pcg/table3", "embedding", "pcg", "speculative-group-m10.3-k3-s"),
