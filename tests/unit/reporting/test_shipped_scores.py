@@ -25,6 +25,7 @@ SYSTEMS = [  # table, key of its row, folder, beginning of the runs' names
     ("mtp/table1_valle", "cached", "mtp", "target-s"),
     ("mtp/table1_valle", "best4", "mtp", "multi_token-n4-best-"),
     ("mtp/table1_valle", "best8", "mtp", "multi_token-n8-best-"),
+    ("mtp/table1_valle", "none8", "mtp", "multi_token-n8-none-"),
     ("swap/pcg/table2", "target", "swap", "target-s"),
     ("swap/pcg/table2", "10.3", "swap", "swap-m10.3-s"),
 ]
@@ -54,6 +55,14 @@ def test_what_the_pages_say_of_a_tolerances_cost() -> None:
     """Both pages print SSD at 0.4 minus the target alone, in points."""
     found = difference(scores("ssd", "target-s"), scores("ssd", SSD4), "wer")
     value, low, high = (f"{100 * one:.1f}" for one in found)
+    for page in (RESULTS.parent / "README.md", RESULTS / "README.md"):
+        assert f"{value} points [{low}, {high}]" in page.read_text(encoding="utf-8")
+
+
+def test_what_the_pages_say_of_the_path_search() -> None:
+    """Both pages print eight heads by the best path minus each by itself, in points."""
+    one, other = (scores("mtp", f"multi_token-n8-{mode}-") for mode in ("none", "best"))
+    value, low, high = (f"{100 * one:.1f}" for one in difference(one, other, "wer"))
     for page in (RESULTS.parent / "README.md", RESULTS / "README.md"):
         assert f"{value} points [{low}, {high}]" in page.read_text(encoding="utf-8")
 
