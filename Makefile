@@ -275,14 +275,14 @@ training-seeds: $(STAMP) ## How much of a drafter's figures on sentences is its 
 	$(BIN)/python scripts/training_seeds.py $(RESULTS)/sentences $(OUT)/sentences/ssd $(OUT)/sentences/seeds
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/seeds $(OUT)/sentences/seeds
 
-draft-layers: $(STAMP) ## SSD's own draft (8 of 24 layers) beside draft=paper, and beside as little training of its layers: 25 minutes of a core, by the sum of its steps; needs flite
+draft-layers: $(STAMP) ## SSD's own draft (8 of 24 layers) beside draft=paper, and beside as little training of its layers, and after four times the steps: 40 minutes of a core, by the sum of its steps; needs flite
 	mkdir -p data/ssd && cp -r speculative_tts/assets/tiny/codec speculative_tts/assets/tiny/codec_fine speculative_tts/assets/tiny/codec_residual data/ssd # codes that the target knows
 	$(BIN)/sst-prepare out=data/ssd n_takes=100 n_fine_takes=1200
-	for one in ssd:draft-ssd paper:draft-paper-as-long; do \
-	  $(BIN)/sst-train-draft recipe=$${one%:*} codes=data/ssd/codes_fine steps=160 eval_every=80 save_every=20 dev_utterances=96 out=$(OUT)/$${one#*:}; \
-	  $(BIN)/python scripts/pack.py $(OUT)/$${one#*:}/packed $(OUT)/$${one#*:}; \
+	for one in ssd:160:draft-ssd paper:160:draft-paper-as-long ssd:640:draft-ssd-long; do IFS=: read -r recipe steps folder <<< "$$one"; \
+	  $(BIN)/sst-train-draft recipe=$$recipe codes=data/ssd/codes_fine steps=$$steps eval_every=$$((steps > 160 ? 160 : 80)) save_every=20 dev_utterances=96 out=$(OUT)/$$folder; \
+	  $(BIN)/python scripts/pack.py $(OUT)/$$folder/packed $(OUT)/$$folder; \
 	done
-	for one in "draft=paper" "draft=ssd draft.path=$(OUT)/draft-ssd/packed" "draft.name=paper-as-long draft.path=$(OUT)/draft-paper-as-long/packed"; do \
+	for one in "draft=paper" "draft=ssd draft.path=$(OUT)/draft-ssd/packed" "draft.name=paper-as-long draft.path=$(OUT)/draft-paper-as-long/packed" "draft=ssd draft.name=ssd-long draft.path=$(OUT)/draft-ssd-long/packed"; do \
 	  for how in "experiment=ssd/table1 method=draft$(comma)exact" "experiment=ssd/table3 rule.beta=0.2$(comma)0.4"; do $(BIN)/sst-decode $$how $$one seed=0 limit=$(or $(LIMIT),null) timing=0 instrument=0 workers=$(WORKERS) out=$(OUT)/ssd_draft; done; \
 	done
 	$(BIN)/sst-eval runs=$(OUT)/ssd_draft metrics=[wer]

@@ -8,16 +8,19 @@ ALONE = {
     "ssd": "draft-s0-d5ceb667",
     "paper-as-long": "draft-s0-2e9dd96e",
     "paper": "draft-s0-7dea2ab2",
+    "ssd-long": "draft-s0-af12c9f7",
 }
 EXACT = {
     "ssd": "speculative-exact-k3-s0-dc4e1a02",
     "paper-as-long": "speculative-exact-k3-s0-9557089f",
     "paper": "speculative-exact-k3-s0-04d24bef",
+    "ssd-long": "speculative-exact-k3-s0-8f380c75",
 }
 SSD = {
     "ssd": "speculative-tolerance-b0.4-k3-s0-73abadd6",
     "paper-as-long": "speculative-tolerance-b0.4-k3-s0-0b97571b",
     "paper": "speculative-tolerance-b0.4-k3-s0-a8100401",
+    "ssd-long": "speculative-tolerance-b0.4-k3-s0-87e469c8",
 }
 
 
@@ -32,7 +35,7 @@ def test_what_a_tolerance_costs(draft: str) -> None:
     assert_difference(exact, ssd, "wer", cells(TABLE, draft), "ssd_0.4_cost")
 
 
-@pytest.mark.parametrize("other", ["paper", "paper-as-long"])
+@pytest.mark.parametrize("other", ["paper", "paper-as-long", "ssd-long"])
 @pytest.mark.parametrize(("runs", "column"), [(ALONE, "alone_wer"), (SSD, "ssd_0.4_wer")])
 def test_a_paired_difference_of_drafts(other: str, runs: dict[str, str], column: str) -> None:
     theirs, ours = scores(FOLDER, runs[other]), scores(FOLDER, runs["ssd"])
