@@ -131,7 +131,9 @@ def _run(
         for row in range(len(boxes))
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch, "uniforms", lambda seed, ids, n, device: points[[int(ids[0])], :n])
+        patch.setattr(
+            batch, "uniforms", lambda keys, n, device: points[[int(row) for _, row in keys], :n]
+        )
         patch.setattr(BatchState, "uniform", recorder.watching())
         for module in (loops, speculation, drafts, choosers):
             patch.setattr(module, "draw", recorder.draw)

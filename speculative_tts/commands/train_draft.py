@@ -33,7 +33,7 @@ main = app.command(
     ),
     first=(
         *("recipe", "target", "codes", "layers", "init"),
-        *("steps", "minutes", "learning_rate", "out", "device", "seed"),
+        *("steps", "minutes", "learning_rate", "out", "device"),
     ),
 )
 

@@ -38,7 +38,7 @@ main = app.command(
     ),
     first=(
         *("recipe", "target", "codes", "n", "kind"),
-        *("train_trunk", "steps", "minutes", "learning_rate", "out", "device"),
+        *("steps", "minutes", "learning_rate", "out", "device"),
     ),
 )
 

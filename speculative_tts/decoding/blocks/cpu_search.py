@@ -4,7 +4,7 @@ With 8 heads and 25 candidates a torch operation costs several times its arithme
 those of the reference in the same order, so scores equal its own bit for bit.
 """
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -12,17 +12,27 @@ from jaxtyping import Bool, Float, Int64
 from numpy.typing import NDArray
 from torch import Tensor
 
-from speculative_tts.decoding.blocks.transitions import IMPOSSIBLE, DenseTransitions
-
-if TYPE_CHECKING:
-    from speculative_tts.decoding.blocks.viterbi import PathSearch
+from speculative_tts.decoding.blocks.transitions import IMPOSSIBLE, DenseTransitions, Transitions
 
 Ids = NDArray[np.int64]
 Scores = NDArray[np.float32]
 
 
+@dataclass(frozen=True)
+class LatticeSettings:
+    """Hold `top_k` candidates a head and the transitions between them.
+
+    `union` gives all positions the candidates of all heads; `boundary` counts Q(last, a_1) too.
+    """
+
+    transitions: Transitions
+    top_k: int
+    union: bool = True
+    boundary: bool = False
+
+
 def best_paths(
-    search: "PathSearch", scores: Float[Tensor, "batch n vocab"], last: Int64[Tensor, " batch"]
+    search: LatticeSettings, scores: Float[Tensor, "batch n vocab"], last: Int64[Tensor, " batch"]
 ) -> tuple[Int64[Tensor, "batch n"], Bool[Tensor, " batch"]]:
     """Tokens, and in which rows no path was possible; scores: -inf for ids that none may take."""
     rows = [_best_path(search, *row) for row in zip(scores.numpy(), last.tolist(), strict=True)]
@@ -30,7 +40,7 @@ def best_paths(
     return torch.from_numpy(np.stack(tokens)), torch.from_numpy(np.array(dead))
 
 
-def _best_path(search: "PathSearch", scores: Scores, last: int) -> tuple[Ids, bool]:
+def _best_path(search: LatticeSettings, scores: Scores, last: int) -> tuple[Ids, bool]:
     """One row: scores [n, vocab]."""
     n = len(scores)
     ids = np.argpartition(scores, -search.top_k)[:, -search.top_k :]
@@ -62,7 +72,7 @@ def _tokens(ids: Ids, states: Ids) -> Ids:
     return ids[states] if ids.ndim == 1 else ids[np.arange(len(ids)), states]
 
 
-def _pairs(search: "PathSearch", before: Ids, after: Ids) -> Scores:
+def _pairs(search: LatticeSettings, before: Ids, after: Ids) -> Scores:
     """Log transitions [..., m, k] from each of `before` [..., m] to each of `after` [..., k]."""
     if isinstance(search.transitions, DenseTransitions):
         table = search.transitions.after.numpy()

@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
 from speculative_tts.decoding.blocks import cpu_search
-from speculative_tts.decoding.blocks.transitions import IMPOSSIBLE, Transitions
+from speculative_tts.decoding.blocks.transitions import IMPOSSIBLE
 from speculative_tts.decoding.sampling.randomness import draw
 from speculative_tts.models.host import readable
 
@@ -62,13 +62,8 @@ class Lattice:
 
 
 @dataclass(frozen=True)
-class PathSearch:
-    """The lattice's settings: `top_k` candidates a head; `boundary` counts Q(last, a_1) too."""
-
-    transitions: Transitions
-    top_k: int
-    union: bool = True
-    boundary: bool = False
+class PathSearch(cpu_search.LatticeSettings):
+    """Search the lattice of these settings for a path."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.top_k <= self.transitions.size:
