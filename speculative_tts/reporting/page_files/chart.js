@@ -94,7 +94,7 @@ function chart(place, { points, lines = [], levels = [], x, sweep, chosen, log =
     for (const p of points.filter(beyond)) (p.outside && put(p, p.outside, below)) || put(p, `${+p.y.toPrecision(2)}`, below);
     for (const level of levels.filter((l) => l.label)) { // above or below its line, as far right as is free
       const wide = level.label.length * 6.1 + 3, y = atY(level.y), spots = [];
-      for (let x = width - right; x > left + wide; x -= 8) spots.push([x - wide, y - 14, x, y - 2], [x - wide, y + 2, x, y + 14]);
+      for (const off of [0, 6, 13]) for (let x = width - right; x > left + wide; x -= 8) spots.push([x - wide, y - 14 - off, x, y - 2 - off], [x - wide, y + 2 + off, x, y + 14 + off]);
       const open = spots.filter(clear), free = open.find((s) => !barred(s)) || open[0];
       if (!free) continue;
       taken.push(free);
