@@ -87,9 +87,7 @@ class TrainValleConfig:
     heads: int = 5
     layers: int = 6
     nar_scale: float = 0.6  # its width, heads and layers over the AR's: it only refines codes
-    nar_spread: float = (
-        0.3  # variance of its spread labels, over the mean square of a layer's codes
-    )
+    nar_spread: float = 0.3  # variance of its spread labels, over the mean square of codes
     predictions: int = 8  # multi-token heads, the AR's own among them
     prediction_weight: float = 0.3  # of each further head's cross entropy; the paper's is 1
     prediction_stride: int = 3  # further heads see one position in so many, others at each step
