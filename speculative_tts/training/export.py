@@ -36,11 +36,7 @@ from speculative_tts.training.checkpoint import CONFIG, WEIGHTS, copy_companions
 from speculative_tts.training.inherit import HEAD
 
 BIAS = "lm_head.bias"
-CLASSES = {
-    "qwen2": "Qwen2ForCausalLM",
-    "qwen3": "Qwen3ForCausalLM",
-    "llama": "LlamaForCausalLM",
-}
+CLASSES = {"qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM", "llama": "LlamaForCausalLM"}
 CODE = "modeling_biased_head"
 VLLM, SPECULATORS = "vllm.json", "speculators.json"
 GENERATION = "generation_config.json"
