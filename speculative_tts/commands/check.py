@@ -90,7 +90,7 @@ def _golden(config: CheckConfig) -> int:
     """Run the check of a target, print its table, write it as JSON if asked to."""
     from speculative_tts.checks.registry import FormatError, load_check
     from speculative_tts.provenance import provenance
-    from speculative_tts.records import write_json
+    from speculative_tts.typed import write_json
 
     for key, value in {"target.name": config.target.name, "golden": config.golden}.items():
         if value is None:
