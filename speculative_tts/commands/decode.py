@@ -153,7 +153,6 @@ def _plan(config: DecodeConfig) -> int:
 
 
 def _track(config: DecodeConfig, folder: Path) -> None:
-    """Send the figures of the records' counts to wandb."""
     from speculative_tts.evaluation.sources import decoded_rows
     from speculative_tts.evaluation.summary import Bootstrap, figures
     from speculative_tts.tracking import track_figures
