@@ -32,7 +32,7 @@ ATTENTION = {
 QWEN = {"HEADS": 14, "KV": 2, "D": 64, "DB": 64}  # CosyVoice 2
 LLAMA = {"HEADS": 32, "KV": 8, "D": 128, "DB": 128}  # LLaSA-8B
 QWEN3 = {"HEADS": 16, "KV": 8, "D": 128, "DB": 128}  # Qwen3-0.6B and 1.7B
-PART = {"KB": 64, "SPLITS": 8}
+PART = {"KB": 64, "SPLITS": 8, "ALONE": 384}
 BUILDS: dict[str, round_builds.Build] = {
     "gemv": ("product.gemv_kernel", PRODUCT,
              {"M": 1, "MB": 1, "BN": 2, "B1": 512, "B2": 512, **FUSED, "GATED": True}, 2),
@@ -41,6 +41,9 @@ BUILDS: dict[str, round_builds.Build] = {
     "rows": ("product.rows_kernel", PRODUCT,
              {"BN": 16, "BK": 128, "MB": 16, "EVEN": True, **FUSED, "GATED": True,
               "STAGES": 6, "LINES": 8}, 1),
+    "held": ("product.held_kernel", PRODUCT,
+             {"BN": 16, "BK": 64, "MB": 8, "SHARES": 2, "STEPS": 7, "EVEN": True, **FUSED,
+              "GATED": True}, 2),
     "attention": ("attention.attention_kernel", ATTENTION,
                   {**QWEN, "QB": 16, "NB": 16, **PART, "NORM": False}, 4),
     "attention, many": ("attention.attention_kernel", ATTENTION,
@@ -50,6 +53,7 @@ BUILDS: dict[str, round_builds.Build] = {
     "norm": ("norm.norm_kernel", {"x": B, "addend": B, "gain": B, "total": B, "out": B,
              "floor2": "fp32"}, {"KB": 1024, "ADD": True, "GAIN": True}, 4),
     "gate": ("norm.gate_kernel", {"wide": B, "out": B}, {"B": 1024}, 4),
+    "gather": ("norm.gather_kernel", {"ids": N, "table": B, "out": B}, {"B": 1024}, 4),
     "join": ("norm.join_kernel", {"states": B, "inputs": B, "out": B}, {"B": 1024}, 4),
     "spread": ("norm.spread_kernel", {"few": F, "places": "*i32", "out": F}, {"B": 1024}, 4),
     "rotate": ("attention.rotate_kernel", {**ATTENTION, "rows": N},

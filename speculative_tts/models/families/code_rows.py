@@ -70,7 +70,7 @@ class RowLM(CodeLM):
 
     def embed(self, ids: Tensor) -> Tensor:
         """Inputs of speech ids: [..., hidden]."""
-        return F.embedding(self._order[ids], self.embedding)
+        return embedded(self._order[ids], self.embedding)
 
     def _rows_of_ids(self) -> Tensor:
         return self._order

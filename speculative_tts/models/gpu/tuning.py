@@ -19,6 +19,7 @@ from speculative_tts.models.gpu.capture import recorded
 from speculative_tts.models.gpu.tiles import (
     MOST_GEMV,
     GemvTile,
+    HeldTile,
     Product,
     ProductShape,
     RowsTile,
@@ -31,6 +32,7 @@ Work = Callable[
 LEAST = 1 << 20  # bytes of a weight below which nothing is gained
 COLD = 200 << 20  # bytes of copies, several times an L2 cache
 REPLAYS = 5
+MOST_STEPS = 20  # of a kernel whose steps are written out
 logger = logging.getLogger(__name__)
 
 
@@ -87,7 +89,16 @@ def candidates(shape: ProductShape, dtype: torch.dtype, rows: int) -> list[Produ
     if rows > 1 and dtype is torch.bfloat16:
         found += [RowsTile(16, 128, 1, 6), RowsTile(16, 128, 2, 6), RowsTile(64, 64, 4, 5)]
         found += [RowsTile(16, 256, 2, 3)] if k >= 2048 else []
+        found += held(k)
     return list(dict.fromkeys(found))
+
+
+def held(k: int) -> list[Product]:
+    """Return tiles that hold a block's weights in shared memory: few steps, best without a rest."""
+    tiles = [HeldTile(16, inputs, warps) for inputs in (32, 64, 128) for warps in (2, 4, 8)]
+    fitting = [one for one in tiles if one.steps(k) <= MOST_STEPS]
+    even = [one for one in fitting if one.even(k)]
+    return [*(even or fitting)]
 
 
 @torch.inference_mode()
