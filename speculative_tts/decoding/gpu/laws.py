@@ -135,7 +135,7 @@ def _repetition_aware(given: tuple[Tensor, ...], s: Sampling, history: Tensor) -
         *given, history, found.values, found.ids, found.stats, found.out, vocab, new, found.parts,
         history.stride(0), s.temperature, s.top_p, s.often,
         PARTS=power_of_2(found.parts), WINDOW=s.window, PLACES=power_of_2(s.window),
-        TILE=min(tile, 4096), AGAIN=again, **found.sizes | {"num_warps": 16},
+        TILE=min(tile, 4096), AGAIN=again, **found.sizes | {"num_warps": 8},
     )  # fmt: skip
     return found.out
 
