@@ -32,7 +32,7 @@ ATTENTION = {
 QWEN = {"HEADS": 14, "KV": 2, "D": 64, "DB": 64}  # CosyVoice 2
 LLAMA = {"HEADS": 32, "KV": 8, "D": 128, "DB": 128}  # LLaSA-8B
 QWEN3 = {"HEADS": 16, "KV": 8, "D": 128, "DB": 128}  # Qwen3-0.6B and 1.7B
-PART = {"KB": 64, "SPLITS": 8, "ALONE": 384}
+PART = {"KB": 64, "SPLITS": 8}
 BUILDS: dict[str, round_builds.Build] = {
     "gemv": ("product.gemv_kernel", PRODUCT,
              {"M": 1, "MB": 1, "BN": 2, "B1": 512, "B2": 512, **FUSED, "GATED": True}, 2),

@@ -115,6 +115,8 @@ def moved(x: Any, device: torch.device) -> Any:
     if isinstance(x, list | tuple):
         parts = [moved(part, device) for part in x]
         return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
+    if isinstance(x, dict):
+        return {key: moved(part, device) for key, part in x.items()}
     if not type(x).__module__.startswith(("speculative_tts", "head_stubs")) or isinstance(x, Enum):
         return x
     twin = copy.copy(x)

@@ -87,7 +87,7 @@ def attend(
         _tickets(device), new, stored.capacity, rows, turns.floor2,
         HEADS=h, KV=kv, D=d, DB=power_of_2(d, LEAST),
         QB=power_of_2(h // kv * new, LEAST), NB=power_of_2(new, LEAST), KB=tile.columns,
-        SPLITS=tile.splits, ALONE=tile.alone, NORM=turns.gains is not None, PDL=pdl,
+        SPLITS=tile.splits, NORM=turns.gains is not None, PDL=pdl,
         num_warps=tile.warps, pdl=pdl,
     )  # fmt: skip
     return out

@@ -61,12 +61,11 @@ class HeldTile(NamedTuple):
 
 
 class AttentionTile(NamedTuple):
-    """Parts of the old positions, and columns a pass; up to `alone` of them are one part."""
+    """Parts of the old positions, and columns a pass."""
 
     splits: int
     columns: int
     warps: int
-    alone: int = 0
 
 
 Product = GemvTile | RowsTile | HeldTile

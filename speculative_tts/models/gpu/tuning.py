@@ -32,7 +32,7 @@ Work = Callable[
 LEAST = 1 << 20  # bytes of a weight below which nothing is gained
 COLD = 200 << 20  # bytes of copies, several times an L2 cache
 REPLAYS = 5
-MOST_STEPS = 20  # of a kernel whose steps are written out
+HELD = 64 << 10  # bytes of weights that a block holds at most
 logger = logging.getLogger(__name__)
 
 
@@ -89,16 +89,16 @@ def candidates(shape: ProductShape, dtype: torch.dtype, rows: int) -> list[Produ
     if rows > 1 and dtype is torch.bfloat16:
         found += [RowsTile(16, 128, 1, 6), RowsTile(16, 128, 2, 6), RowsTile(64, 64, 4, 5)]
         found += [RowsTile(16, 256, 2, 3)] if k >= 2048 else []
-        found += held(k)
+        found += held(shape, dtype)
     return list(dict.fromkeys(found))
 
 
-def held(k: int) -> list[Product]:
-    """Return tiles that hold a block's weights in shared memory: few steps, best without a rest."""
-    tiles = [HeldTile(16, inputs, warps) for inputs in (32, 64, 128) for warps in (2, 4, 8)]
-    fitting = [one for one in tiles if one.steps(k) <= MOST_STEPS]
-    even = [one for one in fitting if one.even(k)]
-    return [*(even or fitting)]
+def held(shape: ProductShape, dtype: torch.dtype) -> list[Product]:
+    """Return tiles whose block holds its weights, where a multiprocessor has room for several."""
+    outputs = 16
+    if outputs * shape.k * (1 + shape.gated) * dtype.itemsize > HELD:
+        return []
+    return [HeldTile(outputs, 64, 2), HeldTile(outputs, 32, 4)]
 
 
 @torch.inference_mode()

@@ -152,7 +152,7 @@ def attention_kernel(
     fused, keys, values, turns, gains, start, out, parts, peaks, tickets, NEW, CAPACITY, M, floor2,
     HEADS: tl.constexpr, KV: tl.constexpr, D: tl.constexpr, DB: tl.constexpr,
     QB: tl.constexpr, NB: tl.constexpr, KB: tl.constexpr, SPLITS: tl.constexpr,
-    ALONE: tl.constexpr, NORM: tl.constexpr, PDL: tl.constexpr,
+    NORM: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     """Attend from NEW positions of each row to its cache and to themselves.
 
@@ -163,19 +163,14 @@ def attention_kernel(
     A row's kv head has SPLITS programs over old positions, which were written long before and are
     read before the wait, and one over the new; SPLITS = 0: one for all. The last to end joins parts
     [SPLITS + 1, M, HEADS D] and their log sums, peaks [SPLITS + 1, M, HEADS]. tickets: int32 zeros.
-    Up to ALONE old positions the last program has all of them, and none of the others anything.
     """
     pair, part = tl.program_id(0) // (SPLITS + 1), tl.program_id(0) % (SPLITS + 1)
     batch, kv = pair // KV, pair % KV
     begin = tl.load(start + batch).to(tl.int32)
-    first, last = begin * 0, begin
-    alone = begin <= ALONE
+    first, last = 0, begin
     if SPLITS > 0:
-        if alone & (part < SPLITS):
-            return
         span = tl.cdiv(tl.cdiv(begin, SPLITS), KB) * KB
-        first = tl.where(alone, 0, tl.minimum(part * span, begin))
-        last = tl.where(alone, begin, tl.minimum((part + 1) * span, begin))
+        first, last = tl.minimum(part * span, begin), tl.minimum((part + 1) * span, begin)
     base = pair.to(tl.int64) * CAPACITY * D
     column = first + tl.arange(0, KB)
     there, k, v = _columns(keys, values, base, column, last, D, DB)
@@ -205,7 +200,7 @@ def attention_kernel(
         q, keys, values, base, column, first, last, there, k, v, peak, total, sums, D, DB, KB
     )
     row_head = row * HEADS + head
-    if SPLITS == 0 or alone:
+    if SPLITS == 0:
         at = out + row_head[:, None] * D + d[None, :]
         tl.store(at, sums.to(out.dtype.element_ty), mask=inside)
     else:
