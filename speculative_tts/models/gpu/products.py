@@ -10,7 +10,6 @@ from speculative_tts.models.gpu import tiles, tuning
 from speculative_tts.models.gpu.tiles import FEW, GemvTile, HeldTile, ProductShape
 from speculative_tts.models.gpu.triton_runtime import launch, launches_early, power_of_2
 
-
 LEAST = 8  # rows of a matrix unit's tile
 
 
