@@ -119,7 +119,8 @@ class ClaimKind(Enum):
     """The kind of evidence that a claim is."""
 
     control = "Laws and controls: must hold, and say nothing for a paper"
-    effect = "Effects of a method: may go either way"
+    effect = "Effects that a paper claims: may go either way"
+    own = "Effects that no paper claims: asked by this project, may go either way"
     headline = "The papers' headlines: each holds where all its parts do"
 
 
