@@ -200,6 +200,11 @@ class Curve:
     optional: bool = False
     joined: bool = True
 
+    @property
+    def kind(self) -> str:
+        """The kind of its series: a curve, or a scatter without a line."""
+        return "curve" if self.joined else "scatter"
+
     def points(self) -> dict[str, Need]:
         """Return the run that every point needs."""
         return {

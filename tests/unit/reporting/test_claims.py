@@ -64,12 +64,15 @@ def test_a_speed_of_few_processes_has_no_verdict() -> None:
 
 def test_a_starved_machine_is_said_in_its_row() -> None:
     """A machine with a fifth of its memory's speed led the README."""
-    told = {"memory": {"gb_per_second": 9.0, "quiet": 10.0}}
-    found = [
-        Result((Run(Path("run"), {}, {"memory": speed}, told),)).starved
-        for speed in (5.0, 8.0, None)
-    ]
+
+    def starved(own: float, of_processes: float | None) -> str:
+        told = {"memory": {"gb_per_second": own, "quiet": 10.0}}
+        return Result((Run(Path("run"), {}, {"memory": of_processes}, told),)).starved
+
+    found = [starved(9.0, speed) for speed in (5.0, 8.0, None)]
     assert found == ["starved: 5 GB/s a core, quiet 10", "", ""]
+    assert starved(5.0, None) == "starved: 5 GB/s a core, quiet 10", "a run of one process"
+    assert Result((Run(Path("run"), {}, {}, {}),)).starved == "", "an older run"
 
 
 def test_claims_are_of_four_kinds_and_what_must_hold_is_no_evidence() -> None:
