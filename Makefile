@@ -177,10 +177,12 @@ drafters: $(STAMP) ## How fast each drafter is by the clock: five processes with
 
 # $(call clock,overrides): few utterances, each timed in five processes beside the target alone
 clock = $(BIN)/sst-decode out=$(OUT)/speeds $(SHARED) processes=5 limit=20 timing=20 $(1)
+# 20 of the sentences, every twelfth, would be of one voice
+VOICES := limit=24 timing=24
 # $(call equal,overrides): what is held beside at equal clock needs more of them
 equal = $(call clock,limit=60 timing=60 seed=0 $(1))
 
-speeds: $(STAMP) ## Speedups over five processes of the papers' systems and of the fastest: half an hour on a quiet machine
+speeds: $(STAMP) ## Speedups over five processes of the papers' systems, of the fastest and of sentences: 40 minutes on a quiet machine
 	$(call clock,experiment=ssd/table1 method=exact)
 	$(call clock,experiment=ssd/table3 rule.beta=0.2$(comma)0.4)
 	$(call clock,experiment=ssd/figure3 method=ssd lookahead=6)
@@ -190,11 +192,11 @@ speeds: $(STAMP) ## Speedups over five processes of the papers' systems and of t
 	$(call clock,experiment=drafters/recurrent lookahead=4$(comma)5$(comma)6)
 	$(call clock,experiment=drafters/ssd rule.beta=0.3 lookahead=6)
 	$(call clock,experiment=drafters/pcg rule.groups.mean_size=140 lookahead=6)
-	$(call clock,target=sentences drafter=recurrent method=exact lookahead=2$(comma)3)
-	$(call clock,target=sentences drafter=recurrent method=ssd rule.beta=0.2$(comma)0.4 lookahead=3)
-	$(call clock,target=sentences drafter=recurrent method=pcg rule.groups.mean_size=37.5$(comma)230 lookahead=3)
-	$(call clock,target=sentences draft=sentences method=exact lookahead=3)
-	$(call clock,target=sentences draft=sentences method=ssd rule.beta=0.4 lookahead=3)
+	$(call clock,target=sentences drafter=recurrent method=exact lookahead=2$(comma)3 $(VOICES))
+	$(call clock,target=sentences drafter=recurrent method=ssd rule.beta=0.2$(comma)0.4 lookahead=3 $(VOICES))
+	$(call clock,target=sentences drafter=recurrent method=pcg rule.groups.mean_size=37.5$(comma)230 lookahead=3 $(VOICES))
+	$(call clock,target=sentences draft=sentences method=exact lookahead=3 $(VOICES))
+	$(call clock,target=sentences draft=sentences method=ssd rule.beta=0.4 lookahead=3 $(VOICES))
 	$(call clock,experiment=mtp/table1_valle method=mtp viterbi.mode=best)
 	$(call clock,experiment=mtp/table1_valle method=uncached heads.n=8 viterbi.mode=best limit=12 timing=12)
 	$(call clock,experiment=mtp/uncached_heads_valle heads.n=8 limit=12 timing=12)
