@@ -33,8 +33,6 @@ SYSTEMS = [  # table, key of its row, folder, beginning of the runs' names
     ("mtp/table1_valle", "best8", "mtp", "multi_token-n8-best-"),
     ("mtp/table1_valle", "none4", "mtp", "multi_token-n4-none-"),
     ("mtp/table1_valle", "none8", "mtp", "multi_token-n8-none-"),
-    ("mtp/table1_valle", "sample4", "mtp", "multi_token-n4-sample-"),
-    ("mtp/table1_valle", "sample8", "mtp", "multi_token-n8-sample-"),
     (f"{REGISTERED}/matched_length", "target", REGISTERED, "target-s"),
     (f"{REGISTERED}/matched_length", "exact", REGISTERED, EXACT),
     (f"{REGISTERED}/matched_length", "ssd0.3", REGISTERED, SSD3),
