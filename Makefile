@@ -17,6 +17,8 @@ STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Tests in one process a core, four at most: each holds its own models.
 PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
+# Containers often forbid bytecode: each process of the tests would rewrite the asserts of all of them.
+unexport PYTHONDONTWRITEBYTECODE
 # tests/shapes.py holds calls against the shapes in signatures.
 CHECK_SHAPES := --jaxtyping-packages=speculative_tts,speculative_tts_makers,shapes.checked
 # Utterances of each run, and those of them that are timed, unless LIMIT says how many: all three papers then take 15 minutes on

@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # small tensors: threads only cost
 
@@ -38,14 +38,21 @@ def pytest_configure(config: pytest.Config) -> None:
         check_shapes_alone()
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Spare the garbage collector what is there for good: modules and tests.
 
-    It looks for circles every 20,000 objects, not 700: a tenth of composing a configuration.
+    It would look for circles every 700 objects while tests are imported, and later every 20,000:
+    a tenth of composing a configuration.
     """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000)
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000)
+        gc.enable()
 
 
 def _need_native() -> None:
