@@ -1,25 +1,32 @@
-"""Predict speeds on GPUs: from data sheets, and from the steps that an H100 was measured with.
+"""Predict speeds on GPUs, and set what an H100 did later beside it.
 
     python scripts/gpu_predictions.py
 
-Prints the tables of docs/gpu.md; a test holds them against each other. Nothing here was measured
-but what results/bench/h100_step.json has, captured steps of an early version.
+Prints the tables of docs/gpu.md; a test holds them against each other. Predictions are from data
+sheets and from captured steps of an early version (results/bench/h100_step.json). What was measured
+afterwards is in gpu_nvidia_h100_80gb_hbm3.json (commit 737f69ca) and h100_rounds.json beside that.
 """
 
 import json
+from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from speculative_tts.bench.gpu_limits import recurrent_weights, work
 from speculative_tts.bench.sizes import SIZES
 from speculative_tts.bench.table import grid
 
-MEASURED = Path(__file__).parents[1] / "results" / "bench" / "h100_step.json"
+BENCH = Path(__file__).parents[1] / "results" / "bench"
+MEASURED, ROWS, ROUNDS = "h100_step.json", "gpu_nvidia_h100_80gb_hbm3.json", "h100_rounds.json"
+LARGE = "c729cc02"  # the commit that LLaSA-8B was measured of: later time went to others
+DRAFTERS = {"draft": "lm", "recurrent": "recurrent"}  # of a row, and as h100_rounds.json has it
 CARDS = {"H100 SXM": 3350, "A100 SXM, 80 GB": 2039, "RTX 4090": 1008, "RTX 3090": 936, "L40S": 864}
 H100 = "H100 SXM"
 TFLOPS, NODE = 989.4, 1.18  # an H100's, dense bfloat16; us of a kernel that does nothing, measured
 ITEM, CONTEXT = 2, 300  # bytes of a bfloat16; positions that measured steps attended to
 TOKENS, EMITTED, DRAFTED = 400, 3.26, 3  # of an utterance; of a round, and drafted for it
+RATE = 0.865  # of drafted tokens that pass, so that a round emits so many
 SAMPLERS = (93, 25)  # us of a distribution: as measured at edcb473, and as it is written for now
 STEPS = ("final 1x1", "final 1x4", "8x1", "64x1", "64x4")  # rows x new positions
 FEW = 16  # rows whose layers are five kernels, of more they are eight
@@ -61,15 +68,29 @@ def limits() -> list[str]:
 
 
 def rounds() -> list[str]:
-    """Return predicted tokens a second of an H100 at batch 1, prefill included, and the goals."""
+    """Return tokens a second of an H100 at batch 1, predicted and measured, and the goals."""
     rows = []
     for name, goals in GOALS.items():
         drafting = {f"{_short(name)} alone": 0.0, **_drafted(name)}
-        for (system, each), goal in zip(drafting.items(), goals, strict=False):
+        drafters = ("", "draft", "recurrent")
+        for (system, each), drafter, goal in zip(drafting.items(), drafters, goals, strict=False):
             if goal is not None:
-                speeds = (_speed(name, each, sampler) for sampler in SAMPLERS)
-                rows.append((system, *(f"{speed:,.0f}" for speed in speeds), f"{goal:,}"))
-    return grid(("", *(f"sampler {us} us" for us in SAMPLERS), "goal"), rows)
+                speeds = [_speed(name, each, sampler) for sampler in SAMPLERS]
+                speeds += [_found(name, drafter), goal]
+                rows.append((system, *(f"{speed:,.0f}" for speed in speeds)))
+    return grid(("", *(f"sampler {us} us" for us in SAMPLERS), "measured", "goal"), rows)
+
+
+def _found(name: str, drafter: str) -> float:
+    """Return the tokens a second that were measured: alone, or with 86.5 % of drafts accepted."""
+    for row in _read(ROWS)["sizes"].get(name, {"rows": []})["rows"]:
+        drafts = "" if row["rate"] is None else "recurrent" if row["recurrent"] else "draft"
+        rate = row["rate"] in (None, RATE)
+        if (row["batch"], row["captured"], drafts, rate) == (1, True, drafter, True):
+            return float(row["tokens"] / (row["prefill_seconds"] + row["step_seconds"]))
+    kind = DRAFTERS.get(drafter, "alone")
+    speed: float = _read(ROUNDS)[LARGE]["rows"][f"{name} {kind} 1"]["tokens_s"]
+    return speed
 
 
 def tiny() -> dict[str, tuple[float, float]]:
@@ -84,9 +105,19 @@ def tiny() -> dict[str, tuple[float, float]]:
 
 
 def tiny_table() -> list[str]:
-    """Return `tiny` as a table."""
-    rows = [(name, *(f"{one:,.0f}" for one in both)) for name, both in tiny().items()]
-    return grid(("target alone", *(f"sampler {us} us" for us in SAMPLERS)), rows)
+    """Return `tiny` as a table, beside what one of them did."""
+    found = {"tiny_fine": f"{median(_spoken()):,.0f}"}
+    rows = [
+        (name, *(f"{one:,.0f}" for one in both), found.get(name, ""))
+        for name, both in tiny().items()
+    ]
+    return grid(("target alone", *(f"sampler {us} us" for us in SAMPLERS), "measured"), rows)
+
+
+def _spoken() -> list[float]:
+    """Return the tokens a second of each timed utterance of the fine target alone."""
+    heard = _read(ROUNDS)["737f69ca"]["decode tiny_fine"]["target-s0"]
+    return [one["tokens"] / one["lm_seconds"] for one in heard]
 
 
 def _drafted(name: str) -> dict[str, float]:
@@ -120,8 +151,15 @@ def _speed(name: str, drafting: float, sampler: float) -> float:
 
 def _measured(name: str) -> dict[str, Any]:
     """Return what the H100 was measured with of one size."""
-    sizes: dict[str, dict[str, Any]] = json.loads(MEASURED.read_text(encoding="utf-8"))["sizes"]
+    sizes: dict[str, dict[str, Any]] = _read(MEASURED)["sizes"]
     return sizes[name]
+
+
+@cache
+def _read(name: str) -> dict[str, Any]:
+    """Return a file of results/bench."""
+    found: dict[str, Any] = json.loads((BENCH / name).read_text(encoding="utf-8"))
+    return found
 
 
 def _share(share: float) -> str:

@@ -110,8 +110,8 @@ class ModelSize:
         generator = torch.Generator().manual_seed(seed)
         scales = [1.0 if i in self.draft else MISSING_SCALE for i in range(self.config.layers)]
         layers = random_layers(self.config, scales, generator)
-        embedding = torch.empty(self.config.vocab_size, self.config.hidden, dtype=dtype)
-        embedding.normal_(generator=generator)
+        shape = self.config.vocab_size, self.config.hidden
+        embedding = torch.randn(shape, generator=generator).to(dtype)  # the same in any format
         head = embedding[: self.speech]
         if not self.config.tied:
             head = torch.randn(head.shape, generator=generator)

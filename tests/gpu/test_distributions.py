@@ -106,4 +106,4 @@ def test_bfloat16_is_as_near_to_float32_as_torchs() -> None:
     with host.fixed():
         apart = parity(COSYVOICE2, 0, DEVICE)
     assert apart["float32"] < 1e-5
-    assert apart["bfloat16"] <= 1.1 * apart["bfloat16 by torch"]
+    assert apart["bfloat16"] <= 1.1 * apart["bfloat16 by torch"] < 0.05

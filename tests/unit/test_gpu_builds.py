@@ -24,7 +24,7 @@ MOST = {
     "attention, many": 240,
     "attention, normed": 240,
 }  # registers a thread
-PLAIN = {"gate", "join", "spread", "rotate"}  # begin when all before them has ended
+PLAIN = {"gate", "spread", "rotate"}  # begin when all before them has ended
 WEIGHTS = {"gemv": 8 + 4, "gemv, long": 10 + 2}  # loads of a thread, with those of biases
 
 
@@ -49,10 +49,10 @@ def builds(target: str, tmp_path_factory: pytest.TempPathFactory) -> Builds:
 def test_kernels_fit_the_gpu(builds: Builds) -> None:
     """Spilled registers would be stack, memory that is read and written as the weights are.
 
-    A few bytes of it are no register of a loop: ptxas takes 8 anyway.
+    A few bytes of it are no register of a loop: ptxas takes 8 anyway, 16 where it draws again.
     """
     assert builds.keys() == kernel_builds.BUILDS.keys() | round_builds.BUILDS.keys()
-    spilled = {name: one["stack"] for name, one in builds.items() if one["stack"] > 8}
+    spilled = {name: one["stack"] for name, one in builds.items() if one["stack"] > 16}
     wide = {name: one["registers"] for name, one in builds.items() if too_wide(one)}
     large = {name: one["shared"] for name, one in builds.items() if one["shared"] > SHARED}
     assert (spilled, wide, large) == ({}, {}, {})

@@ -14,6 +14,7 @@ from speculative_tts.decoding.batch import Request, Size
 from speculative_tts.decoding.engine import Engine, Spoken, Timed
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.streaming import Stream, growing
+from speculative_tts.models.gpu.prefill import bucket
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import SECONDS, Arrivals, Clock, DecodeRecord, ListItem, spread
 from speculative_tts.runs.clocks import Clocks, Elsewhere, memory_speed
@@ -27,6 +28,7 @@ from speculative_tts.workers import copies
 # Systems without a cache, and those whose tokens are the same.
 CACHED = {System.uncached: System.target, System.uncached_heads: System.multi_token}
 Made = tuple[DecodeRecord, Wave]
+SIGHTS = 2  # of a captured size before a clock starts: a prefill is recorded when it comes again
 CHUNK = 256  # utterances whose prompts are in memory at once
 
 
@@ -109,7 +111,8 @@ class EngineSource:
         instrument = config.instrument if config.system is System.speculative else 0
         self._timed = {item.id: n < instrument for n, item in enumerate(timed)}
         for item in self._warming(self._kept(missing, timed=True)):
-            warm = self._paired(self._request(item), swap=False)
+            for _ in range(1 if self._captured(item) is None else SIGHTS):
+                warm = self._paired(self._request(item), swap=False)
             self.engine.audio(warm[config.system].outcomes[0], self.prompt(item))
 
     def make(self, missing: list[ListItem]) -> Iterator[tuple[DecodeRecord, Wave]]:
@@ -178,10 +181,11 @@ class EngineSource:
         firsts = {self._captured(item): item for item in reversed(items)} if warmup else {}
         return list({item.id: item for item in (*items[:warmup], *firsts.values())}.values())
 
-    def _captured(self, item: ListItem) -> tuple[Size | None, ...]:
-        """Return the sizes that steps are captured for, one for each system."""
+    def _captured(self, item: ListItem) -> tuple[Size | int | None, ...] | None:
+        """Return the sizes that steps, one for each system, and the prefill are captured for."""
         request = self._request(item)
-        return tuple(self.engine.bucket(one, request) for one in self._systems)
+        sizes = [self.engine.bucket(one, request) for one in self._systems]
+        return (*sizes, bucket(len(request.prompt), 1)) if any(sizes) else None
 
     def _timings(self, items: list[ListItem]) -> Iterator[Timing]:
         """Decode each alone and beside the target, for which the machine has to be quiet."""

@@ -68,7 +68,7 @@ def distance(made: RecurrentLayer) -> float:
 
 @pytest.mark.parametrize("few", [None, [1, 4, 29]])
 def test_a_recurrent_layer_is_torchs(few: list[int] | None) -> None:
-    assert distance(layer(few)) < 1e-5
+    assert distance(layer(few)) < 1e-4  # 2e-5 on an H100: another order of its sums
 
 
 @pytest.mark.parametrize(
