@@ -77,7 +77,7 @@ def _list(config: PrepareConfig, out: Path) -> int:
     """Make a test list of a corpus that is on disk."""
     from speculative_tts.corpora import libritts, listing
     from speculative_tts.corpora.published import SOURCES, read_published
-    from speculative_tts.records import write_json
+    from speculative_tts.typed import write_json
 
     root = None if config.format is ListFormat.seedtts else libritts.find_root(config.path)
     there = libritts.parts_of(root) if root is not None else []

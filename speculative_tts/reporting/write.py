@@ -7,7 +7,6 @@ from typing import Any
 
 from speculative_tts.evaluation.ratings import QUANTITIES as HEARD
 from speculative_tts.files import write_atomic
-from speculative_tts.records import write_json
 from speculative_tts.reporting import every_run, foreign
 from speculative_tts.reporting.definitions import Report
 from speculative_tts.reporting.examples import Heard, heard
@@ -24,6 +23,7 @@ from speculative_tts.reporting.selection import round_costs, with_costs
 from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.reporting.tables import Table, comma_separated, latex, markdown
 from speculative_tts.runs.folder import SCORES
+from speculative_tts.typed import write_json
 
 
 @dataclass(frozen=True)

@@ -33,23 +33,18 @@ class Loop(Protocol):
 
     def load(self, requests: list[Request]) -> None:
         """Begin a batch: prefill and first tokens."""
-        ...
 
     def step(self) -> None:
         """Decode the next tokens of all rows."""
-        ...
 
     def run_native(self, number: int) -> bool:
         """Run up to `number` steps in one native call and return True; else run none."""
-        ...
 
     def row(self, index: int) -> Self:
         """Return one row as a loop of its own in the same tensors, once the batch is loaded."""
-        ...
 
     def outcomes(self) -> list[Outcome]:
         """Return one outcome per row; call when all rows are done."""
-        ...
 
 
 AnyLoop = TypeVar("AnyLoop", bound=Loop)

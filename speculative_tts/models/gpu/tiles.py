@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from speculative_tts.files import OutputError
-from speculative_tts.records import write_json
-from speculative_tts.typed import read_json
+from speculative_tts.typed import read_json, write_json
 
 SHIPPED = Path(__file__).parent / "tiles"
 FEW = 16  # rows whose products are ours; cuBLAS has those of more
