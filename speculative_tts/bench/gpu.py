@@ -98,8 +98,8 @@ def run_gpu(config: BenchConfig, out: Path) -> int:
             measured["rows"].append(row)
             print(grid(cells(size.title, row, result), ())[0], flush=True)
             keep()
-    if time.monotonic() < deadline:
-        result["parity"] = parity(SIZES[PARITY], config.seed, device)
+        if name == PARITY and time.monotonic() < deadline:
+            result["parity"] = parity(size, config.seed, device)
     keep()
     print(table(result))
     return 0

@@ -51,7 +51,6 @@ def run(config: BenchConfig) -> int:
 
 
 def _run_checkpoints(config: BenchConfig, out: Path) -> int:
-    """Time trained models with prompts of the test list."""
     from speculative_tts.bench import engine as benchmark
     from speculative_tts.bench.peers import of_checkpoints
     from speculative_tts.bench.roofline import limits

@@ -42,7 +42,6 @@ def _folder(folder: Path) -> int:
 
 
 def _machine(config: CheckConfig) -> int:
-    """Print the table of judges, or of all that the papers' experiments need."""
     from speculative_tts.preflight.judges import judges, presets_of
     from speculative_tts.preflight.paper import paper
     from speculative_tts.preflight.table import lines, missing

@@ -153,7 +153,6 @@ def _plan(config: DecodeConfig) -> int:
 
 
 def _track(config: DecodeConfig, folder: Path) -> None:
-    """Send the figures of the records' counts to wandb."""
     from speculative_tts.evaluation.sources import decoded_rows
     from speculative_tts.evaluation.summary import Bootstrap, figures
     from speculative_tts.tracking import track_figures
@@ -210,8 +209,8 @@ def _made_of(config: DecodeConfig, source: "AudioSource") -> dict[str, Any]:
 
 
 def _memory(config: DecodeConfig) -> dict[str, Any]:
-    """GB/s of a core beside the machine's quiet figure, where speeds are to be compared."""
-    if config.processes == 1 or "processes" not in READS[config.system]:
+    """Return GB/s of a core beside the machine's quiet figure, where anything is timed."""
+    if config.timing == 0 or "timing" not in READS[config.system]:
         return {}
     from speculative_tts.runs.clocks import memory_speed, quiet_speed
 

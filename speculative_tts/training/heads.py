@@ -119,7 +119,6 @@ class HeadsTraining(Training):
 
     @cached_property
     def _states(self) -> States:
-        """Hidden states of the first training sequences."""
         count = self.fitted.get("sequences", self._config.sequences)
         numbers = (range(s, min(s + STATE_BATCH, count)) for s in range(0, count, STATE_BATCH))
         return self._collect(map(self._data.batch, numbers), -(-count // STATE_BATCH))

@@ -110,7 +110,6 @@ def _fitting(engine: Engine, shards: list[Path], config: OwnCodesConfig, minutes
 
 
 def _texts(path: Path) -> int:
-    """Return the number of a shard's texts."""
     return int(pq.read_metadata(path).num_rows)
 
 
