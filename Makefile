@@ -54,7 +54,7 @@ DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small sma
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
-.PHONY: help venv reproduce sentences training-seeds draft-layers preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks records registered-records samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
+.PHONY: help venv reproduce sentences training-seeds draft-layers fine-drafts preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks records registered-records samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -281,25 +281,30 @@ sentences: $(STAMP) ## SSD and PCG on any English sentence, heard by Whisper: an
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences $(OUT)/sentences/ssd $(OUT)/sentences/drafts
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/recurrent $(OUT)/sentences/recurrent
 
-training-seeds: $(STAMP) ## How much of a drafter's figures on sentences is its training seed's: 40 minutes of a core; needs make sentences' runs and own codes
+# DEVICE=cuda trains on a GPU; without it trainings are the CPU's
+TRAIN_ON = $(if $(filter-out file,$(origin DEVICE)),device=$(DEVICE))
+
+training-seeds: $(STAMP) ## How much of a drafter's figures on sentences is its training seed's: 50 minutes of a core; needs make sentences' runs and own codes
 	for seed in 1 2; do \
-	  $(SENTENCE_DRAFT) target=sentences codes=data/sentences/codes own=$(OUT)/own-sentences seed=$$seed eval_every=150 save_every=25 out=$(OUT)/sentences/trained/draft-seed$$seed; \
+	  $(SENTENCE_DRAFT) target=sentences codes=data/sentences/codes own=$(OUT)/own-sentences seed=$$seed eval_every=150 save_every=25 out=$(OUT)/sentences/trained/draft-seed$$seed $(TRAIN_ON); \
 	  $(BIN)/python scripts/pack.py $(OUT)/sentences/draft-seed$$seed $(OUT)/sentences/trained/draft-seed$$seed; \
-	  for how in draft exact ssd; do $(call sentences_decode,method=$$how drafter=lm draft.path=$(OUT)/sentences/draft-seed$$seed draft.name=seed$$seed out=$(OUT)/sentences/seeds,120); done; \
+	  for how in method=draft method=exact method=ssd "method=pcg rule.groups.mean_size=230"; do $(call sentences_decode,$$how drafter=lm draft.path=$(OUT)/sentences/draft-seed$$seed draft.name=seed$$seed out=$(OUT)/sentences/seeds,120); done; \
 	done
 	for seed in 0 1 2; do \
-	  $(BIN)/sst-train-heads recipe=recurrent target=sentences codes=data/sentences/codes sequences=320 batch_size=256 steps=400 warmup=40 eval_every=400 save_every=50 dev_utterances=16 seed=$$seed out=$(OUT)/sentences/recurrent-seed$$seed; \
+	  $(BIN)/sst-train-heads recipe=recurrent target=sentences codes=data/sentences/codes sequences=320 batch_size=256 steps=400 warmup=40 eval_every=400 save_every=50 dev_utterances=16 seed=$$seed out=$(OUT)/sentences/recurrent-seed$$seed $(TRAIN_ON); \
 	  for how in exact ssd; do $(call sentences_decode,method=$$how drafter=recurrent drafter.path=$(OUT)/sentences/recurrent-seed$$seed out=$(OUT)/sentences/seeds,120); done; \
 	done
 	$(BIN)/sst-eval runs=$(OUT)/sentences/seeds judges=whisper judges.weights=tiny.en metrics=[wer]
 	$(BIN)/python scripts/training_seeds.py $(RESULTS)/sentences $(OUT)/sentences/ssd $(OUT)/sentences/seeds
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/seeds $(OUT)/sentences/seeds
 
+SHIPPED_CODECS = $(addprefix speculative_tts/assets/tiny/,codec codec_fine codec_residual) # whose codes the targets know
+
 draft-layers: $(STAMP) ## SSD's own draft (8 of 24 layers) beside draft=paper, and beside as little training of its layers, and after four times the steps: 40 minutes of a core, by the sum of its steps; needs flite
-	mkdir -p data/ssd && cp -r speculative_tts/assets/tiny/codec speculative_tts/assets/tiny/codec_fine speculative_tts/assets/tiny/codec_residual data/ssd # codes that the target knows
+	mkdir -p data/ssd && cp -r $(SHIPPED_CODECS) data/ssd
 	$(BIN)/sst-prepare out=data/ssd n_takes=100 n_fine_takes=1200
 	for one in ssd:160:draft-ssd paper:160:draft-paper-as-long ssd:640:draft-ssd-long; do IFS=: read -r recipe steps folder <<< "$$one"; \
-	  $(BIN)/sst-train-draft recipe=$$recipe codes=data/ssd/codes_fine steps=$$steps eval_every=$$((steps > 160 ? 160 : 80)) save_every=20 dev_utterances=96 out=$(OUT)/$$folder; \
+	  $(BIN)/sst-train-draft recipe=$$recipe codes=data/ssd/codes_fine steps=$$steps eval_every=$$((steps > 160 ? 160 : 80)) save_every=20 dev_utterances=96 out=$(OUT)/$$folder $(TRAIN_ON); \
 	  $(BIN)/python scripts/pack.py $(OUT)/$$folder/packed $(OUT)/$$folder; \
 	done
 	for one in "draft=paper" "draft=ssd draft.path=$(OUT)/draft-ssd/packed" "draft.name=paper-as-long draft.path=$(OUT)/draft-paper-as-long/packed" "draft=ssd draft.name=ssd-long draft.path=$(OUT)/draft-ssd-long/packed"; do \
@@ -308,6 +313,24 @@ draft-layers: $(STAMP) ## SSD's own draft (8 of 24 layers) beside draft=paper, a
 	$(BIN)/sst-eval runs=$(OUT)/ssd_draft metrics=[wer]
 	$(BIN)/python scripts/draft_layers.py $(RESULTS)/ssd_draft $(OUT)/ssd_draft
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/ssd_draft $(OUT)/ssd_draft
+
+FINE = $(OUT)/fine_drafts
+# $(call fine_draft,name,overrides): train a draft of the fine target, and pack it
+fine_draft = $(BIN)/sst-train-draft codes=data/fine_drafts/codes_fine eval_every=200 dev_utterances=96 $(TRAIN_ON) out=$(FINE)/trained/$(1) $(2) && $(BIN)/python scripts/pack.py $(FINE)/$(1) $(FINE)/trained/$(1)
+# $(call fine_decode,name,overrides): nothing timed
+fine_decode = $(BIN)/sst-decode draft.name=$(1) draft.path=$(FINE)/$(1) seed=0 limit=$(or $(LIMIT),null) timing=0 instrument=0 workers=$(WORKERS) out=$(FINE)/runs $(2)
+
+fine-drafts: $(STAMP) ## SSD's own draft and three layers, of three training seeds on 15 hours of speech: 25 minutes of a core to speak, an hour and a half to train (DEVICE=cuda: minutes), 20 minutes to decode and hear; needs flite
+	mkdir -p data/fine_drafts && cp -r $(SHIPPED_CODECS) data/fine_drafts
+	$(BIN)/sst-prepare out=data/fine_drafts n_takes=100 n_fine_takes=14100
+	for seed in 0 1 2; do for recipe in ssd paper; do \
+	  $(call fine_draft,$$recipe-seed$$seed,recipe=$$recipe steps=900 seed=$$seed); \
+	  for how in "experiment=ssd/table1 method=draft$(comma)exact" "experiment=ssd/table3 rule.beta=0.3$(comma)0.4" "experiment=ssd/groups rule.groups.mean_size=140"; do $(call fine_decode,$$recipe-seed$$seed,$$how); done; \
+	done; done
+	$(BIN)/sst-eval runs=$(FINE)/runs metrics=[wer]
+	$(BIN)/python scripts/training_seeds.py $(RESULTS)/fine_drafts $(FINE)/runs
+	$(BIN)/python scripts/draft_quality.py $(FINE)/runs $(RESULTS)/fine_drafts 0.3
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/fine_drafts $(FINE)/runs
 
 voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-out strings: about 5 minutes
 	$(BIN)/sst-prepare corpus=voices

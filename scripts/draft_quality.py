@@ -1,11 +1,12 @@
 """Ask whether PCG's advantage over SSD grows with the word errors of the draft alone.
 
-    python scripts/draft_quality.py runs/sentences/drafts results/sentences
+    python scripts/draft_quality.py runs/sentences/drafts results/sentences [BETA]
 
 The first folder holds scored runs of several drafts of one target on one list: each draft alone,
-with SSD's tolerance and with PCG's groups. The advantage is SSD's word errors minus PCG's, in
-points. Its slope over the drafts' own word errors comes with the interval of a bootstrap over
-utterances, which are drawn for all systems at once. Write draft_quality.md, .csv and the figure.
+with SSD's tolerance (BETA; the paper's where none is given) and with PCG's groups. The advantage is
+SSD's word errors minus PCG's, in points. Its slope over the drafts' own word errors comes with the
+interval of a bootstrap over utterances, which are drawn for all systems at once. Write
+draft_quality.md, .csv and the figure.
 """
 
 import sys
@@ -50,10 +51,10 @@ class Slope:
         return "grows" if self.low > 0 else "falls" if self.high < 0 else "not shown either way"
 
 
-def systems(runs: list[Run]) -> dict[str, dict[str, Run]]:
+def systems(runs: list[Run], beta: float) -> dict[str, dict[str, Run]]:
     """Return the three runs of every draft by its name; drafts that lack one are left out.
 
-    SSD has the paper's tolerance, PCG the groups whose rounds are nearest to SSD's in length.
+    SSD has the tolerance `beta`, PCG the groups whose rounds are nearest to SSD's in length.
     """
     found: dict[str, dict[str, Run]] = {}
     groups: dict[str, list[Run]] = {}
@@ -62,7 +63,7 @@ def systems(runs: list[Run]) -> dict[str, dict[str, Run]]:
         own, rule = found.setdefault(draft, {}), run.config.get("rule.name")
         if run.config["system"] == "draft":
             own[ALONE] = run
-        elif rule == "tolerance" and run.config["rule.beta"] == method("ssd")["rule.beta"]:
+        elif rule == "tolerance" and run.config["rule.beta"] == beta:
             own[SSD] = run
         elif rule == "group":
             groups.setdefault(draft, []).append(run)
@@ -207,9 +208,11 @@ def figure(found: Mapping[str, Mapping[str, Run]], printed: tables.Table) -> Fig
     )
 
 
-def main(runs: Path, out: Path) -> None:
+def main(folder: str, to: str, beta: str | None = None) -> None:
     """Write table, points and figure."""
-    found = systems(list(find_runs(runs).runs))
+    runs, out = Path(folder), Path(to)
+    tolerance = float(beta) if beta else method("ssd")["rule.beta"]
+    found = systems(list(find_runs(runs).runs), tolerance)
     if len(found) < 2:
         sys.exit(f"{runs} has {len(found)} drafts with all three systems scored; a slope needs 2")
     own = {draft: measure(three[ALONE], "wer").value or 0.0 for draft, three in found.items()}
@@ -228,4 +231,4 @@ def main(runs: Path, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    main(*sys.argv[1:])

@@ -2,16 +2,19 @@
 
     python scripts/training_seeds.py results/sentences runs/sentences/ssd runs/sentences/seeds
 
-The folders hold scored runs by drafts, and by recurrent layers, of several training seeds, which
-their folders end with (draft-seed1, recurrent-seed1; the draft that ships is of seed 0): each draft
-alone, under the exact rule and under SSD's, on one list. Write training_seeds.md and .csv: a line a
-seed, then the standard deviation over the training seeds and, beside it, over draws of the
-utterances.
+The folders hold scored runs on one list by drafts, and by recurrent layers, of several training
+seeds. Their folders end with kind and seed: draft-seed1, recurrent-seed1; of the fine target
+paper-seed0, ssd-seed0 (the draft of sentences that ships is of seed 0). Drafts speak alone; all are
+decoded under the exact rule and by one or more settings of SSD and PCG. Write training_seeds.md and
+.csv: a line a seed and their mean, then the standard deviation over the training seeds and, beside
+it, over draws of the utterances. Groups stand beside the tolerance whose rounds are nearest to
+theirs in length.
 """
 
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -23,58 +26,78 @@ from speculative_tts.evaluation.summary import Bootstrap, interval, read_scores
 from speculative_tts.files import write_atomic
 from speculative_tts.reporting import tables
 from speculative_tts.reporting.captions import synthetic
-from speculative_tts.reporting.experiments import method
 from speculative_tts.reporting.origin import origin
 from speculative_tts.reporting.results import difference
 from speculative_tts.reporting.runs import Run, find_runs
 
 NAME = "training_seeds"
-ALONE, EXACT, SSD = "alone", "exact", "ssd"
+ALONE, EXACT, SSD, PCG = "alone", "exact", "ssd_", "pcg_"
 SHIPPED = "tiny:draft_sentences"  # of seed 0
-KINDS = {"lm": "Drafts", "recurrent": "Recurrent layers"}
+KINDS = {
+    "draft": "Drafts",
+    "recurrent": "Recurrent layers",
+    "paper": "Layers 0, 12 and 23, all trained",
+    "ssd": "SSD's own draft: layers 0, 1 and 18 to 23, the lower two and the head trained",
+}
+TRAINED = re.compile(rf"({'|'.join(KINDS)})-seed(\d+)$")
 INTERVAL = 2 * 1.96  # standard deviations that a 95 % interval is wide
 HOW = Bootstrap()
 LEAST = 2  # seeds with a standard deviation
 CAPTION = (
-    "Brackets: 95 % intervals of the bootstrap over utterances, paired for differences. The "
-    "training seed draws sequences, their order and a layer's weights (a draft's are inherited); "
-    "list and decoder's seed are one. A standard deviation of three seeds is itself known within a "
-    "factor of 0.5 to 6."
+    "Brackets: 95 % intervals of the bootstrap over utterances, paired for differences; those of "
+    "the mean draw utterances for all seeds at once. The training seed draws sequences, their "
+    "order and a layer's weights (a draft's are inherited); list and decoder's seed are one. A "
+    "standard deviation of three seeds is itself known within a factor of 0.5 to 6."
 )
-HEADINGS = {
-    "alone_wer": ("alone", "WER %"),
-    "exact_length": ("exact", "tokens a round"),
-    "exact_wer": ("exact", "WER %"),
-    "ssd_length": ("SSD", "tokens a round"),
-    "ssd_wer": ("SSD", "WER %"),
-    "cost": ("SSD minus exact, points", ""),
-}
 Seeds = dict[int, dict[str, Run]]  # runs of a training seed by system
+Scores = Mapping[str, Sequence[ScoreRow]]  # by system
+Figures = dict[str, tuple[Measure, int]]  # with their digits, by column
 
 
 def seeds(runs: Iterable[Run]) -> dict[str, Seeds]:
-    """Return each kind's runs by training seed; a seed that lacks a system is left out."""
+    """Return each kind's runs by training seed, in the systems that all its seeds have.
+
+    A seed without the exact rule or without any tolerance is left out.
+    """
     found: dict[str, Seeds] = {kind: {} for kind in KINDS}
     for run in runs:
-        alone = run.config["system"] == "draft"
-        kind = "lm" if alone else str(run.config.get("drafter.name"))
-        path = str(run.config.get("draft.path" if kind == "lm" else "drafter.path"))
-        number = re.search(r"seed(\d+)$", path.replace(SHIPPED, "seed0"))
-        system = ALONE if alone else rule_of(run)
-        if number and kind in found and system and run.seed == 0:
-            found[kind].setdefault(int(number[1]), {})[system] = run
-    wanted = {"lm": {ALONE, EXACT, SSD}, "recurrent": {EXACT, SSD}}
+        of = "drafter" if run.config.get("drafter.name") == "recurrent" else "draft"
+        path = str(run.config.get(f"{of}.path")).replace(SHIPPED, "draft-seed0")
+        trained, system = TRAINED.search(path), system_of(run)
+        if trained and system and run.seed == 0:
+            found[trained[1]].setdefault(int(trained[2]), {})[system] = run
+    return {kind: _whole(of) for kind, of in found.items()}
+
+
+def _whole(found: Seeds) -> Seeds:
+    """Return the seeds that have the least, each with the systems that all of them have."""
+    whole = {
+        seed: of
+        for seed, of in sorted(found.items())
+        if EXACT in of and any(name.startswith(SSD) for name in of)
+    }
+    shared = set.intersection(*map(set, whole.values())) if whole else set()
     return {
-        kind: {seed: of[seed] for seed in sorted(of) if of[seed].keys() == wanted[kind]}
-        for kind, of in found.items()
+        seed: {name: of[name] for name in sorted(shared, key=_place)} for seed, of in whole.items()
     }
 
 
-def rule_of(run: Run) -> str | None:
-    """Return the system of a speculative run; None for one of another rule or tolerance."""
-    if run.config.get("rule.name") == "tolerance":
-        return SSD if run.config["rule.beta"] == method("ssd")["rule.beta"] else None
-    return EXACT if run.config.get("rule.name") == "exact" else None
+def _place(system: str) -> tuple[int, float]:
+    """Return where a system stands in a line."""
+    kind = [ALONE, EXACT, SSD, PCG].index(re.sub(r"[\d.]+$", "", system))
+    return kind, float(system.partition("_")[2] or 0)
+
+
+def system_of(run: Run) -> str | None:
+    """Return what stands for a run's columns; None for a run of another kind."""
+    if run.config["system"] == "draft":
+        return ALONE
+    rule = run.config.get("rule.name")
+    if rule == "tolerance":
+        return f"{SSD}{run.config['rule.beta']:g}"
+    if rule == "group":
+        return f"{PCG}{run.config['rule.groups.mean_size']:g}"
+    return EXACT if rule == "exact" else None
 
 
 def scores(found: Mapping[str, Seeds]) -> dict[str, dict[int, dict[str, list[ScoreRow]]]]:
@@ -93,15 +116,38 @@ def scores(found: Mapping[str, Seeds]) -> dict[str, dict[int, dict[str, list[Sco
     return rows
 
 
-def figures(of: Mapping[str, list[ScoreRow]]) -> dict[str, tuple[Measure, int]]:
-    """Return the figures of one seed, with their digits."""
-    measured = {}
+def figures(of: Scores, beside: Mapping[str, str]) -> Figures:
+    """Return the figures of one seed, or of several at once; `beside` is of `equally_long`."""
+    measured: Figures = {}
     for system, rows in of.items():
         if system != ALONE:
             measured[f"{system}_length"] = interval(rows, METRICS["acceptance_length"], HOW), 2
         measured[f"{system}_wer"] = interval(rows, METRICS["wer"], HOW).scaled(100), 1
-    cost = difference(compare_rows(of[EXACT], of[SSD], "wer", HOW)).scaled(100)
-    return measured | {"cost": (cost, 1)}
+        if system not in (ALONE, EXACT):
+            measured[f"{system}_cost"] = minus(rows, of[EXACT]), 1
+        if system in beside:
+            measured[f"{system}_gain"] = minus(rows, of[beside[system]]), 1
+    return measured
+
+
+def minus(rows: Sequence[ScoreRow], others: Sequence[ScoreRow]) -> Measure:
+    """Return the word errors of `rows` minus those of `others`, in points."""
+    return difference(compare_rows(others, rows, "wer", HOW)).scaled(100)
+
+
+def equally_long(of: Scores) -> dict[str, str]:
+    """Return the tolerance whose rounds are nearest in length to each group size's."""
+    length = {
+        name: interval(rows, METRICS["acceptance_length"], Bootstrap(draws=0)).value or 0.0
+        for name, rows in of.items()
+        if name.startswith((SSD, PCG))
+    }
+    tolerances = [name for name in length if name.startswith(SSD)]
+    return {
+        name: min(tolerances, key=lambda one: abs(length[one] - length[name]))
+        for name in length
+        if name.startswith(PCG)
+    }
 
 
 def over_seeds(measures: Sequence[Measure]) -> float:
@@ -114,29 +160,60 @@ def over_utterances(measures: Sequence[Measure]) -> float:
     return fmean(((one.high or 0.0) - (one.low or 0.0)) / INTERVAL for one in measures)
 
 
-def block(kind: str, found: Mapping[int, Mapping[str, list[ScoreRow]]]) -> tables.Block:
-    """Return a line a training seed, and the two standard deviations."""
-    rows = {seed: figures(of) for seed, of in found.items()}
-    names = list(next(iter(rows.values())))
-    lines = [
-        tables.Line(
-            f"{kind}{seed}",
-            f"seed {seed}",
-            [tables.Cell(m, digits, signed=name == "cost") for name, (m, digits) in row.items()],
-        )
-        for seed, row in rows.items()
-    ]
+def pooled(found: Mapping[int, Scores]) -> dict[str, list[ScoreRow]]:
+    """Return the rows of all seeds, which count as seeds of one system."""
+    systems = next(iter(found.values()))
+    return {
+        system: [replace(row, seed=seed) for seed, of in found.items() for row in of[system]]
+        for system in systems
+    }
+
+
+def block(kind: str, found: Mapping[int, Scores]) -> tables.Block:
+    """Return a line a training seed, their mean, and the two standard deviations."""
+    together = pooled(found)
+    beside = equally_long(together)
+    rows = {seed: figures(of, beside) for seed, of in found.items()}
+    mean = figures(together, beside)
+    lines = [line(f"{kind}{seed}", f"seed {seed}", row) for seed, row in rows.items()]
+    lines.append(line(f"{kind}_mean", "mean of the seeds", mean))
     for key, label, deviation in (
         ("seeds", "standard deviation over training seeds", over_seeds),
         ("utterances", "standard deviation over utterances", over_utterances),
     ):
         spread = [
             tables.Cell(Measure(deviation([row[name][0] for row in rows.values()])), 2)
-            for name in names
+            for name in mean
         ]
         lines.append(tables.Line(f"{kind}_{key}", label, spread, rule_above=key == "seeds"))
-    headings = [tables.Heading(*HEADINGS[name], name) for name in names]
+    headings = [heading(name, beside) for name in mean]
     return tables.Block(KINDS[kind], headings, lines, of="training seed")
+
+
+def line(key: str, label: str, row: Figures) -> tables.Line:
+    """Return a line; differences have their sign."""
+    cells = [
+        tables.Cell(measure, digits, signed=name.endswith(("_cost", "_gain")))
+        for name, (measure, digits) in row.items()
+    ]
+    return tables.Line(key, label, cells)
+
+
+def heading(name: str, beside: Mapping[str, str]) -> tables.Heading:
+    """Return a column's heading."""
+    system, _, figure = name.rpartition("_")
+    below = {
+        "length": "tokens a round",
+        "wer": "WER %",
+        "cost": "minus exact, points",
+        "gain": f"minus {said(beside.get(system, ''))}, points",
+    }
+    return tables.Heading(said(system), below[figure], name)
+
+
+def said(system: str) -> str:
+    """Return the name of a system."""
+    return system.replace(SSD, "SSD ").replace(PCG, "PCG ")
 
 
 def main(out: Path, *folders: Path) -> None:
