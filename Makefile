@@ -52,7 +52,7 @@ DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small sma
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
-.PHONY: help venv reproduce sentences training-seeds draft-layers preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks records samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
+.PHONY: help venv reproduce sentences sentences-pcg training-seeds draft-layers preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks records samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -235,7 +235,7 @@ samplers: $(STAMP) ## Words of the papers' systems by another sampler: SSD's by 
 	rm -f $(RESULTS)/samplers/*/{figure,beta,tradeoff,matched_clock}* # of speeds, and nothing was timed
 
 # $(call sentences_decode,overrides,limit): any English sentence, all 240 of the list or the first ones, nothing timed
-sentences_decode = $(BIN)/sst-decode target=sentences draft=sentences timing=0 instrument=0 lookahead=3 workers=$(WORKERS) cache=$(OUT)/sentences/.caches limit=$(or $(LIMIT),$(2),null) $(1)
+sentences_decode = $(BIN)/sst-decode target=sentences draft=sentences timing=0 instrument=0 workers=$(WORKERS) cache=$(OUT)/sentences/.caches limit=$(or $(LIMIT),$(2),null) $(1)
 # The draft that ships, but for target, codes, seed and folder.
 SENTENCE_DRAFT = $(BIN)/sst-train-draft recipe=paper codes_from=target laws=true "losses={ce:0,kl:1}" layers=[0,1,2,4,8,22,23] train_layers=7 train_embeddings=false steps=150 learning_rate=1.5e-3 dev_utterances=24 dtype=bfloat16
 # Groups whose rounds are as long, on the dev list, as SSD's with a tolerance of 0.1, 0.2 and 0.4.
@@ -246,14 +246,14 @@ sentences: $(STAMP) ## SSD and PCG on any English sentence, heard by Whisper: an
 	$(call sentences_decode,experiment=ssd/table3 out=$(OUT)/sentences/ssd)
 	$(call sentences_decode,experiment=ssd/groups rule.groups.mean_size=$(SENTENCE_GROUPS) out=$(OUT)/sentences/ssd)
 	for few in "18 189 [0,1,2,3,4,5,6,7,8,15,16,17,18,19,20,21,22,23]" "15 125 [0,1,2,3,4,5,6,7,8,18,19,20,21,22,23]" "12 128 [0,1,2,3,4,5,6,7,8,21,22,23]"; do \
-	  set -- $$few; less="draft.path=$(OUT)/draft-sentences-layers$$1 draft.name=layers$$1 out=$(OUT)/sentences/drafts"; \
+	  set -- $$few; less="lookahead=3 draft.path=$(OUT)/draft-sentences-layers$$1 draft.name=layers$$1 out=$(OUT)/sentences/drafts"; \
 	  $(BIN)/sst-train-draft target=sentences steps=0 layers=$$3 codes=data/sentences/codes dev_utterances=8 out=$(OUT)/draft-sentences-layers$$1; \
 	  for how in method=draft method=ssd "rule=group rule.groups.mean_size=$$2"; do $(call sentences_decode,$$less $$how); done; \
 	done
 	from=0; for to in 150 450; do \
 	  $(BIN)/sst-train-draft recipe=paper target=sentences layers=[0,12,23] codes=data/sentences/codes codes_from=target own=$(OUT)/own-sentences laws=true "losses={ce:0,kl:1}" steps=$$((to - from)) first_sequence=$$((16 * from)) $$([ $$from = 0 ] || echo init=$(OUT)/draft-sentences-$$from) eval_every=100 save_every=25 dev_utterances=24 dtype=bfloat16 out=$(OUT)/draft-sentences-$$to; from=$$to; \
 	done # 12 minutes of one core
-	for how in method=draft method=ssd "rule=group rule.groups.mean_size=202"; do $(call sentences_decode,draft.path=$(OUT)/draft-sentences-450 draft.name=three450 out=$(OUT)/sentences/drafts $$how); done
+	for how in method=draft method=ssd "rule=group rule.groups.mean_size=202"; do $(call sentences_decode,lookahead=3 draft.path=$(OUT)/draft-sentences-450 draft.name=three450 out=$(OUT)/sentences/drafts $$how); done
 	for how in "experiment=ssd/table3 rule.beta=0.1,0.2" "experiment=ssd/groups rule.groups.mean_size=16,37.5"; do $(call sentences_decode,$$how seed=1$(comma)2 out=$(OUT)/sentences/ssd); done
 	for one in ssd drafts; do $(BIN)/sst-eval runs=$(OUT)/sentences/$$one judges=whisper judges.weights=tiny.en metrics=[wer]; done
 	$(BIN)/sst-report paper=ssd runs=$(OUT)/sentences/ssd out=$(RESULTS)/sentences page=false
@@ -261,15 +261,29 @@ sentences: $(STAMP) ## SSD and PCG on any English sentence, heard by Whisper: an
 	$(BIN)/python scripts/draft_quality.py $(OUT)/sentences $(RESULTS)/sentences
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences $(OUT)/sentences/ssd $(OUT)/sentences/drafts
 
+# Heard by base are the rows that lead, with recordings: a list with these.
+SENTENCE_LIST = data=sentences data.path=$(OUT)/sentences/list/list.jsonl out=$(OUT)/sentences/tables/ssd
+
+sentences-pcg: $(STAMP) ## PCG's tables on sentences by its paper's sampler; what leads by Whisper base, with voice, DNSMOS and recordings: an hour and a half of a core, needs flite
+	$(call sentences_decode,experiment=$(call joined,$(filter-out pcg/figure3%,$(PCG_RUNS))) seed=0 out=$(OUT)/sentences/tables/pcg)
+	$(call sentences_decode,experiment=$(call joined,$(filter pcg/figure3%,$(PCG_RUNS))) seed=0 out=$(OUT)/sentences/tables/pcg,60)
+	$(BIN)/sst-eval runs=$(OUT)/sentences/tables/pcg judges=whisper judges.weights=tiny.en metrics=[wer]
+	$(BIN)/python scripts/speak_list.py $(OUT)/sentences/list
+	$(call sentences_decode,$(SENTENCE_LIST) experiment=ssd/table1)
+	$(call sentences_decode,$(SENTENCE_LIST) experiment=ssd/groups rule.groups.mean_size=230)
+	$(BIN)/sst-eval runs=$(OUT)/sentences/tables/ssd judges=whisper metrics=[wer,similarity,dnsmos]
+	for one in ssd pcg claims; do $(BIN)/sst-report paper=$$one runs=$(OUT)/sentences/tables out=$(RESULTS)/sentences/tables page=false; done
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/tables $(OUT)/sentences/tables/ssd $(OUT)/sentences/tables/pcg
+
 training-seeds: $(STAMP) ## How much of a drafter's figures on sentences is its training seed's: 40 minutes of a core; needs make sentences' runs and own codes
 	for seed in 1 2; do \
 	  $(SENTENCE_DRAFT) target=sentences codes=data/sentences/codes own=$(OUT)/own-sentences seed=$$seed eval_every=150 save_every=25 out=$(OUT)/sentences/trained/draft-seed$$seed; \
 	  $(BIN)/python scripts/pack.py $(OUT)/sentences/draft-seed$$seed $(OUT)/sentences/trained/draft-seed$$seed; \
-	  for how in draft exact ssd; do $(call sentences_decode,method=$$how drafter=lm draft.path=$(OUT)/sentences/draft-seed$$seed draft.name=seed$$seed out=$(OUT)/sentences/seeds,120); done; \
+	  for how in draft exact ssd; do $(call sentences_decode,lookahead=3 method=$$how drafter=lm draft.path=$(OUT)/sentences/draft-seed$$seed draft.name=seed$$seed out=$(OUT)/sentences/seeds,120); done; \
 	done
 	for seed in 0 1 2; do \
 	  $(BIN)/sst-train-heads recipe=recurrent target=sentences codes=data/sentences/codes sequences=320 batch_size=256 steps=400 warmup=40 eval_every=400 save_every=50 dev_utterances=16 seed=$$seed out=$(OUT)/sentences/recurrent-seed$$seed; \
-	  for how in exact ssd; do $(call sentences_decode,method=$$how drafter=recurrent drafter.path=$(OUT)/sentences/recurrent-seed$$seed out=$(OUT)/sentences/seeds,120); done; \
+	  for how in exact ssd; do $(call sentences_decode,lookahead=3 method=$$how drafter=recurrent drafter.path=$(OUT)/sentences/recurrent-seed$$seed out=$(OUT)/sentences/seeds,120); done; \
 	done
 	$(BIN)/sst-eval runs=$(OUT)/sentences/seeds judges=whisper judges.weights=tiny.en metrics=[wer]
 	$(BIN)/python scripts/training_seeds.py $(RESULTS)/sentences $(OUT)/sentences/ssd $(OUT)/sentences/seeds
