@@ -15,7 +15,7 @@ from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.streaming import Stream, growing
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema.decode import System
-from speculative_tts.schema.limits import check
+from speculative_tts.schema.fields import check
 
 SYSTEMS = ("speculative", "target", "draft")
 

@@ -12,7 +12,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from speculative_tts.schema.limits import limit_of
+from speculative_tts.schema.fields import limit_of
 from speculative_tts.texts import utf8
 
 Object = TypeVar("Object")

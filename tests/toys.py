@@ -27,7 +27,7 @@ from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.schema.drafters import DrafterConfig
-from speculative_tts.schema.limits import Share
+from speculative_tts.schema.fields import Share
 from speculative_tts.schema.rules import RuleConfig
 
 

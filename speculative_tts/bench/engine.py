@@ -13,8 +13,8 @@ from speculative_tts.caches.groups import transpose
 from speculative_tts.costs.timer import median_seconds, medians
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.engine import Engine
+from speculative_tts.decoding.loops.speculation import verify
 from speculative_tts.decoding.rules.group import Group
-from speculative_tts.decoding.rules.verification import verify
 from speculative_tts.decoding.sampling.randomness import draw
 from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
 from speculative_tts.models.heads import Heads

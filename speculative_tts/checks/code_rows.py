@@ -30,7 +30,7 @@ from speculative_tts.models.families.row_layout import RowLayout
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.slots import Slots
 from speculative_tts.schema.common import CheckpointConfig, RowsConfig
-from speculative_tts.schema.limits import NonNegative, Nucleus, Positive, Whole
+from speculative_tts.schema.fields import NonNegative, Nucleus, Positive, Whole
 from speculative_tts.typed import exactly, refuse_unknown
 
 KEYS = ("rows", "prompts", "model", "sampler", "frames")  # of golden.json

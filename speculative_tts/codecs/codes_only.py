@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from speculative_tts.codecs.audio import Wave
-from speculative_tts.schema.limits import Count, Positive
+from speculative_tts.schema.fields import Count, Positive
 from speculative_tts.typed import read_json, typed
 
 FILE = "codes.json"

@@ -16,7 +16,7 @@ import torch
 from speculative_tts.codecs.audio import Wave
 from speculative_tts.codecs.snac import whole_frames
 from speculative_tts.pretrained import read_part
-from speculative_tts.schema.limits import Count
+from speculative_tts.schema.fields import Count
 from speculative_tts.typed import read_json, typed
 
 PREFIX = "codec_model."

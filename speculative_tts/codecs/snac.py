@@ -20,7 +20,7 @@ import torch
 
 from speculative_tts.codecs.audio import Wave, check_codes
 from speculative_tts.codecs.pieces import Window, Windowed
-from speculative_tts.schema.limits import Count
+from speculative_tts.schema.fields import Count
 from speculative_tts.state_dicts import check_fit, read_state_dict
 from speculative_tts.typed import read_json, typed
 

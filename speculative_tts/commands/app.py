@@ -40,7 +40,6 @@ from speculative_tts.commands.stdout import reader_may_leave
 from speculative_tts.files import check_folder, reading
 from speculative_tts.schema.common import Device
 from speculative_tts.schema.kinds import asked_for
-from speculative_tts.schema.limits import check
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -220,7 +219,6 @@ class Command(Described[Config]):
             raise ValueError(f"{key} is not set; give {give} (see {self.program} --help)")
         result = OmegaConf.to_object(config)
         assert isinstance(result, self.schema)
-        check(result)
         arguments.find_places(result)
         return result
 

@@ -104,11 +104,10 @@ def _settled(config: DecodeConfig) -> tuple[DecodeConfig, dict[str, Any]]:
 def _found(system: System, out: str, folder: Path) -> str:
     """Describe the figures of a run's counts, with intervals, and name the next command."""
     from speculative_tts.evaluation.registry import METRICS
-    from speculative_tts.evaluation.rows import row_of
-    from speculative_tts.evaluation.sources import read_run
+    from speculative_tts.evaluation.sources import decoded_rows
     from speculative_tts.evaluation.summary import Bootstrap, interval
 
-    rows = [row_of(sample) for sample in read_run(folder).samples]
+    rows = decoded_rows(folder)
 
     def told(name: str, text: str) -> str:
         metric = METRICS[name]
@@ -154,13 +153,12 @@ def _plan(config: DecodeConfig) -> int:
 
 def _track(config: DecodeConfig, folder: Path) -> None:
     """Send the figures of the records' counts to wandb."""
-    from speculative_tts.evaluation.rows import row_of
-    from speculative_tts.evaluation.sources import read_run
+    from speculative_tts.evaluation.sources import decoded_rows
     from speculative_tts.evaluation.summary import Bootstrap, figures
     from speculative_tts.tracking import track_figures
 
-    rows = [row_of(sample) for sample in read_run(folder).samples]
-    track_figures("decode", config, folder, figures(rows, Bootstrap(draws=0)))
+    known = figures(decoded_rows(folder), Bootstrap(draws=0))
+    track_figures("decode", config, folder, known)
 
 
 def _failed(failed: dict[str, str], total: int, folder: Path) -> int:

@@ -17,8 +17,8 @@ from typing import Any, Generic, TypeVar
 
 from speculative_tts.assets import configurations, kinds_of
 from speculative_tts.commands.composing import CONFIGS, compose_one
+from speculative_tts.schema.fields import limit_of
 from speculative_tts.schema.kinds import kinds
-from speculative_tts.schema.limits import limit_of
 
 HYDRA = """\
 Lists of values sweep: key=1,2,3 runs the command three times.

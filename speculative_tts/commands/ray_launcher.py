@@ -18,7 +18,7 @@ from speculative_tts.commands.composing import Composed, SweepPoint
 from speculative_tts.files import patient
 from speculative_tts.progress import progress
 from speculative_tts.ray_workers import Share, nodes, ray_workers
-from speculative_tts.schema.limits import check
+from speculative_tts.schema.fields import check
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -37,7 +37,7 @@ from speculative_tts.runs.naming import PLACES, remove
 from speculative_tts.runs.voices import encode_file, prompt_of
 from speculative_tts.schema.decode import EngineConfig
 from speculative_tts.schema.drafters import LMDrafterConfig
-from speculative_tts.schema.limits import ADAPTIVE
+from speculative_tts.schema.fields import ADAPTIVE
 from speculative_tts.typed import read_json
 
 MOST = 8  # drafted tokens a round; the papers' figures end there

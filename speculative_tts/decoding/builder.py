@@ -28,10 +28,9 @@ from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, cuda_graph
 from speculative_tts.decoding.loops.native_steps import SAMPLERS
 from speculative_tts.decoding.loops.paying import Paying
-from speculative_tts.decoding.loops.speculation import Speculation
+from speculative_tts.decoding.loops.speculation import Speculation, native_rule
 from speculative_tts.decoding.model_cache import ModelCache, folder_size
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule
-from speculative_tts.decoding.rules.verification import native_rule
 from speculative_tts.decoding.sampling.settings import completed, sampler_of
 from speculative_tts.models.families.code_lm import CodeLM
 from speculative_tts.models.families.registry import load_layout, load_refiner, load_speech_lm

@@ -14,7 +14,7 @@ from speculative_tts.decoding.batch import Request, Size
 from speculative_tts.decoding.blocks.build import MultiToken
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, Loop, LoopSpec
 from speculative_tts.decoding.loops.multi_token import by_blocks, uncached_blocks
-from speculative_tts.decoding.loops.observer import Instruments, Observer, synchronise
+from speculative_tts.decoding.loops.observer import Instruments, synchronise
 from speculative_tts.decoding.loops.one_by_one import alone, uncached
 from speculative_tts.decoding.loops.paying import Paying
 from speculative_tts.decoding.loops.speculation import Speculation
@@ -24,6 +24,7 @@ from speculative_tts.decoding.sampling.settings import sampler_of
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.slots import slots_of
 from speculative_tts.models.speech_lm import Refiner, SpeechLM, by_depth, encode
+from speculative_tts.records import Split
 from speculative_tts.schema.decode import BY_HEADS, SamplingConfig, System
 
 ROWS = 8  # decoded together on a CPU: with more the weights are read no seldomer
@@ -129,11 +130,9 @@ class Engine:
         for model in filter(None, (self.target, self.draft)):
             model.cache(1, positions)
 
-    def decode(
-        self, system: System, requests: list[Request], observer: Observer | None = None
-    ) -> Timed:
+    def decode(self, system: System, requests: list[Request]) -> Timed:
         """Decode a batch with a system that has a model, the device idle at both ends."""
-        return timed(self.target.device, partial(self._outcomes, system, requests, observer))
+        return timed(self.target.device, partial(self._outcomes, system, requests))
 
     def stream(
         self, system: System, requests: list[Request], size: int | None = None
@@ -162,11 +161,11 @@ class Engine:
         """Yield the loop of one utterance after each step; see `Graphs.states`."""
         return self.graphs.states(self._looping(system), [request], strides)
 
-    def _looping(self, system: System, observer: Observer | None = None) -> LoopSpec[Any]:
+    def _looping(self, system: System) -> LoopSpec[Any]:
         """Return the loop that a system decodes with."""
         if system is System.speculative:
             assert self.speculation is not None, "built for another system"
-            return self.speculation.looping(observer)
+            return self.speculation.looping()
         if system in BY_HEADS:
             assert self.multi is not None, "built for another system"
             return by_blocks(self.target, self.multi.heads, self.multi.choose, self.stop_ids)
@@ -175,11 +174,7 @@ class Engine:
         return alone(model, self.stop_ids, self.sampler)
 
     def _outcomes(
-        self,
-        system: System,
-        requests: list[Request],
-        observer: Observer | None,
-        loaded: Callable[[], None],
+        self, system: System, requests: list[Request], loaded: Callable[[], None]
     ) -> list[Outcome]:
         if system is System.uncached:
             return uncached(self.target, self.stop_ids, self.sampler, requests)
@@ -189,8 +184,8 @@ class Engine:
             return uncached_blocks(self.target, *given, requests)
         if system is System.multi_token:  # its first block comes of the prompt, not one token
             return self.graphs.decode(self._looping(system), requests)
-        looping = self._looping(system, observer)
-        return self.graphs.decode(self._paying(looping, requests), requests, loaded)
+        looping = self._paying(self._looping(system), requests)
+        return self.graphs.decode(looping, requests, loaded)
 
     def _paying(self, looping: LoopSpec[Any], requests: list[Request]) -> LoopSpec[Any]:
         """Return the target's loop instead where it is faster and the settings leave the choice."""
@@ -200,10 +195,25 @@ class Engine:
             return looping
         return self.paying.choose(looping, self._looping(System.target), requests)
 
-    def instruments(self) -> Instruments:
-        """Return fresh clocks and distortion sums for one utterance."""
+    def split(self, request: Request, expected: Outcome) -> Split:
+        """Decode once more with instruments on: same uniforms, hence the same tokens.
+
+        Its seconds are those of the first time where the loop clocked itself.
+        """
         assert self.speculation is not None, "built for another system"
-        return Instruments(self.speculation.rule, self.speculation.lookahead, self.target.device)
+        rule, lookahead = self.speculation.rule, self.speculation.lookahead
+        watch = Instruments(rule, lookahead, self.target.device)
+        (again,) = self.speculation.decode([request], watch, self.graphs)
+        assert again.tokens == expected.tokens, "instruments changed the tokens"
+        draft, verify, accept = expected.split or watch.seconds.values()
+        return Split(
+            draft_seconds=draft,
+            verify_seconds=verify,
+            accept_seconds=accept,
+            positions=watch.positions,
+            per_round=watch.per_round,
+            **watch.sums,
+        )
 
     def audio(self, outcome: Outcome, prompt: Prompt) -> Spoken:
         """Return the wave of a decoded utterance; silence if it has no codes."""

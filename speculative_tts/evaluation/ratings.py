@@ -7,7 +7,7 @@ from typing import Any
 from speculative_tts.evaluation.metric import Better, Quantity
 from speculative_tts.records import write_json
 from speculative_tts.runs.folder import HEARD
-from speculative_tts.schema.limits import Whole
+from speculative_tts.schema.fields import Whole
 from speculative_tts.typed import read_json, typed
 
 AGAIN = "sst-listen score writes it again"

@@ -8,6 +8,7 @@ from typing import Any
 from speculative_tts import assets
 from speculative_tts.evaluation.judge import Sample
 from speculative_tts.evaluation.judges.pocketsphinx import TINY_WORDS
+from speculative_tts.evaluation.rows import ScoreRow, row_of
 from speculative_tts.ids import FILE_NAME, check_id, check_ids
 from speculative_tts.records import DecodeRecord, read_rows, spread
 from speculative_tts.runs.folder import (
@@ -65,6 +66,11 @@ def read_run(folder: Path, limit: int | None = None) -> Source:
     config = read_config(folder)
     notes = [] if complete else [unfinished]
     return Source(folder, samples, run, vocabulary(config), notes, _silent(config))
+
+
+def decoded_rows(folder: Path) -> list[ScoreRow]:
+    """Return the rows of a run's utterances before any judge: what decoding counted."""
+    return [row_of(_sample(folder, record)) for record in read_records(folder).values()]
 
 
 def _silent(config: dict[str, Any]) -> str | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from speculative_tts.listening.key import Key, Role, Trial
-from speculative_tts.schema.limits import Limit, NonNegative, Whole
+from speculative_tts.schema.fields import Limit, NonNegative, Whole
 from speculative_tts.schema.listen import ListeningTest
 from speculative_tts.texts import some
 from speculative_tts.typed import json_text, read_json, typed

@@ -17,7 +17,7 @@ from torch import Tensor
 from speculative_tts.models.decoder.config import DecoderConfig
 from speculative_tts.models.decoder.loading import State, read_state
 from speculative_tts.pretrained import naming_odd_values
-from speculative_tts.schema.limits import Count, Whole
+from speculative_tts.schema.fields import Count, Whole
 from speculative_tts.texts import some
 from speculative_tts.typed import read_json, typed
 

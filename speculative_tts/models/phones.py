@@ -11,7 +11,7 @@ from pathlib import Path
 
 from speculative_tts.models.layout import FILE, SpeechLayout
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.schema.limits import NonNegative, Whole
+from speculative_tts.schema.fields import NonNegative, Whole
 from speculative_tts.text.phones import spoken_phones
 from speculative_tts.typed import read_json
 

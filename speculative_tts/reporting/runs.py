@@ -20,7 +20,7 @@ from speculative_tts.runs.folder import (
     read_provenance,
     scored_lists,
 )
-from speculative_tts.schema.limits import Whole
+from speculative_tts.schema.fields import Whole
 from speculative_tts.typed import read_json, typed
 
 Where = Mapping[str, Any]  # dotted configuration key -> value

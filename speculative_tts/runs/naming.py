@@ -1,8 +1,8 @@
 """Name runs `<label>-<signature>`: equal exactly when two runs are the same.
 
 The signature is over the settings that the run reads (`schema.decode.READS`), each as its content
-where it is a path; over `schema.laws.LAWS`, which turn models and a seed into tokens; and over
-what models compute with. A setting that was added later says so in its type (`schema.laws.Since`)
+where it is a path; over `LAWS`, which turn models and a seed into tokens; and over
+what models compute with. A setting that was added later says so in its type (`schema.fields.Since`)
 and does not count while it has the value that runs before it had: finished runs keep their names.
 """
 
@@ -22,9 +22,19 @@ from speculative_tts.schema.decode import (
     ViterbiConfig,
 )
 from speculative_tts.schema.drafters import HeadsDrafterConfig
-from speculative_tts.schema.laws import LAWS, OWN_LAWS, unchanged
+from speculative_tts.schema.fields import unchanged
 from speculative_tts.schema.rules import GroupRule
 
+LAWS = 2
+"""Version of the laws: raised when sampling, rules or uniforms give other tokens for a seed.
+
+2: uniforms of 53 bits under keys of 256; sampled paths by logarithms.
+"""
+OWN_LAWS = {"swap": 3}
+"""Versions for systems whose tokens changed alone, by the system's name.
+
+swap 3: a swapped token is never drawn itself.
+"""
 # Counted for every run before, and decides no token now that batches are not timed.
 BEFORE = {"batch_size": 1}
 # Settings of groups that are no part of what a run is: where caches lie, who counts for them.

@@ -5,8 +5,7 @@ from typing import Annotated
 
 from speculative_tts.schema.decode import EngineConfig
 from speculative_tts.schema.drafters import RecurrentDrafterConfig
-from speculative_tts.schema.limits import Count, Draws, Limit, Several
-from speculative_tts.schema.verbatim import WrittenPath
+from speculative_tts.schema.fields import Count, Draws, Limit, Several, WrittenPath
 
 
 @dataclass

@@ -6,18 +6,19 @@ from typing import Annotated
 
 from omegaconf import MISSING
 
-from speculative_tts.schema.laws import Since
-from speculative_tts.schema.limits import (
+from speculative_tts.schema.fields import (
     Cosine,
     Count,
+    KeptPath,
     NonNegative,
     Nucleus,
     Positive,
+    ReadPath,
+    Since,
     Size,
     Threads,
     Whole,
 )
-from speculative_tts.schema.verbatim import KeptPath, ReadPath
 
 
 class Device(Enum):

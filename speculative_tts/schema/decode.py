@@ -14,22 +14,23 @@ from speculative_tts.schema.common import (
     TransitionsConfig,
 )
 from speculative_tts.schema.drafters import DrafterConfig
-from speculative_tts.schema.laws import Since
-from speculative_tts.schema.limits import (
+from speculative_tts.schema.fields import (
     AUTO,
     Count,
     Ids,
+    KeptPath,
     Lookahead,
     NonNegative,
     Nucleus,
     PerWord,
     Positive,
+    ReadPath,
     Seed,
+    Since,
     Threads,
     Whole,
 )
 from speculative_tts.schema.rules import RuleConfig
-from speculative_tts.schema.verbatim import KeptPath, ReadPath
 
 
 class System(Enum):

@@ -6,10 +6,8 @@ from typing import Annotated, ClassVar
 
 from omegaconf import MISSING
 
+from speculative_tts.schema.fields import Few, NonNegative, ReadPath, Several, Since
 from speculative_tts.schema.kinds import Kind
-from speculative_tts.schema.laws import Since
-from speculative_tts.schema.limits import Few, NonNegative, Several
-from speculative_tts.schema.verbatim import ReadPath
 
 
 @dataclass

@@ -4,8 +4,16 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from speculative_tts.schema.common import ClusterConfig, Device
-from speculative_tts.schema.limits import Count, Draws, Positive, Seed, Threads
-from speculative_tts.schema.verbatim import KeptPath, ReadPath, WrittenPath
+from speculative_tts.schema.fields import (
+    Count,
+    Draws,
+    KeptPath,
+    Positive,
+    ReadPath,
+    Seed,
+    Threads,
+    WrittenPath,
+)
 
 Names = list[str]  # EvalConfig has a key called list, which hides the type of that name
 

@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 
 from speculative_tts.schema.common import CheckpointConfig
-from speculative_tts.schema.limits import Few
-from speculative_tts.schema.verbatim import ReadPath, Words, WrittenPath
+from speculative_tts.schema.fields import Few, ReadPath, Words, WrittenPath
 
 
 @dataclass

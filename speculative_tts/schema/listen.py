@@ -6,8 +6,18 @@ from typing import Annotated
 
 from omegaconf import MISSING
 
-from speculative_tts.schema.limits import Count, Draws, Few, Limit, NonNegative, Positive, Seed
-from speculative_tts.schema.verbatim import KeptPath, ReadPath, Words
+from speculative_tts.schema.fields import (
+    Count,
+    Draws,
+    Few,
+    KeptPath,
+    Limit,
+    NonNegative,
+    Positive,
+    ReadPath,
+    Seed,
+    Words,
+)
 
 Names = list[str]  # ListenConfig has a key called list, which hides the type of that name
 

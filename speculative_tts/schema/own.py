@@ -5,9 +5,7 @@ from typing import Annotated
 
 from speculative_tts.schema.common import CheckpointConfig, CodecConfig
 from speculative_tts.schema.decode import RuntimeConfig, SamplingConfig
-from speculative_tts.schema.laws import Since
-from speculative_tts.schema.limits import Count, Positive, Seed, Whole
-from speculative_tts.schema.verbatim import ReadPath, WrittenPath
+from speculative_tts.schema.fields import Count, Positive, ReadPath, Seed, Since, Whole, WrittenPath
 
 
 @dataclass

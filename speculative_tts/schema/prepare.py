@@ -11,8 +11,17 @@ from speculative_tts.schema.common import (
     GroupsConfig,
     TransitionsConfig,
 )
-from speculative_tts.schema.limits import Count, Few, Many, Seed, Several, Threads, Whole
-from speculative_tts.schema.verbatim import ReadPath, WrittenPath
+from speculative_tts.schema.fields import (
+    Count,
+    Few,
+    Many,
+    ReadPath,
+    Seed,
+    Several,
+    Threads,
+    Whole,
+    WrittenPath,
+)
 
 
 class Corpus(Enum):

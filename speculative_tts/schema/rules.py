@@ -4,9 +4,8 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 from speculative_tts.schema.common import GroupsConfig, Similarity
+from speculative_tts.schema.fields import Count, Limit, NonNegative, Share, Since, Size
 from speculative_tts.schema.kinds import Kind
-from speculative_tts.schema.laws import Since
-from speculative_tts.schema.limits import Count, Limit, NonNegative, Share, Size
 
 
 @dataclass

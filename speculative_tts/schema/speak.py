@@ -6,8 +6,7 @@ from enum import Enum
 from omegaconf import MISSING
 
 from speculative_tts.schema.decode import EngineConfig
-from speculative_tts.schema.limits import Count
-from speculative_tts.schema.verbatim import ReadPath, Words, WrittenPath
+from speculative_tts.schema.fields import Count, ReadPath, Words, WrittenPath
 
 
 class Encoding(Enum):

@@ -5,20 +5,21 @@ from enum import Enum
 from typing import Annotated
 
 from speculative_tts.schema.common import CheckpointConfig, Device, DType
-from speculative_tts.schema.laws import Since
-from speculative_tts.schema.limits import (
+from speculative_tts.schema.fields import (
     Count,
     Few,
     Many,
     NonNegative,
     Positive,
+    ReadPath,
     Seed,
     Several,
     Share,
+    Since,
     Threads,
     Whole,
+    WrittenPath,
 )
-from speculative_tts.schema.verbatim import ReadPath, WrittenPath
 
 
 class Architecture(Enum):

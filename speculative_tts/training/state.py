@@ -18,7 +18,7 @@ from torch import Tensor
 from speculative_tts.files import writing
 from speculative_tts.provenance import plain
 from speculative_tts.records import write_json
-from speculative_tts.schema.laws import unchanged
+from speculative_tts.schema.fields import unchanged
 from speculative_tts.typed import read_json
 
 TRAINING = "training"  # the folder, beside what is exported
@@ -60,7 +60,7 @@ class State:
 def settings_of(config: Any, **made_of: Any) -> dict[str, Any]:
     """Return the settings that decide the result, as JSON values; `made_of` stands for paths.
 
-    A later setting at the value that stands for earlier runs is left out (`schema.laws.Since`).
+    A later setting at the value that stands for earlier runs is left out (`schema.fields.Since`).
     """
     left_out = {*WITHOUT_EFFECT, *unchanged(config)}
     return {k: v for k, v in plain(config).items() if k not in left_out} | made_of

@@ -22,12 +22,11 @@ from speculative_tts.provenance import command_line, plain
 from speculative_tts.schema.bench import BenchConfig
 from speculative_tts.schema.decode import DecodeConfig
 from speculative_tts.schema.evaluate import CheckConfig, EvalConfig, ReportConfig
-from speculative_tts.schema.fields import key_types
+from speculative_tts.schema.fields import key_types, verbatim_keys
 from speculative_tts.schema.listen import ListenConfig
 from speculative_tts.schema.prepare import ImportConfig, PrecomputeConfig, PrepareConfig
 from speculative_tts.schema.speak import SpeakConfig
 from speculative_tts.schema.train import TrainDraftConfig, TrainHeadsConfig, TrainTargetConfig
-from speculative_tts.schema.verbatim import verbatim_keys
 
 seen: list[DecodeConfig] = []
 

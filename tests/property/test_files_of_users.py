@@ -25,7 +25,7 @@ from speculative_tts.records import read_list
 from speculative_tts.reporting.runs import find_runs
 from speculative_tts.runs.folder import read_records
 from speculative_tts.schema.decode import DecodeConfig
-from speculative_tts.schema.limits import check
+from speculative_tts.schema.fields import check
 from speculative_tts.schema.prepare import ListFormat
 from speculative_tts.typed import read_json, typed
 

@@ -13,7 +13,7 @@ from speculative_tts import schema
 from speculative_tts.commands import decode
 from speculative_tts.commands.help import help_text
 from speculative_tts.schema.decode import DecodeConfig
-from speculative_tts.schema.limits import HUGE, Limit, check, limit_of
+from speculative_tts.schema.fields import HUGE, Limit, check, limit_of
 
 BELOW = schema.__name__
 

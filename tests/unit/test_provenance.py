@@ -42,8 +42,7 @@ from speculative_tts.schema.drafters import (
     LMDrafterConfig,
     RecurrentDrafterConfig,
 )
-from speculative_tts.schema.laws import Since
-from speculative_tts.schema.limits import Whole
+from speculative_tts.schema.fields import Since, Whole
 from speculative_tts.schema.rules import ExactRule, GroupRule, ToleranceRule
 
 

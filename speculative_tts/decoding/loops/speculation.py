@@ -9,6 +9,7 @@ own number of tokens.
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float
@@ -23,11 +24,12 @@ from speculative_tts.decoding.loops.native_steps import sampled_steps
 from speculative_tts.decoding.loops.observer import Observer
 from speculative_tts.decoding.loops.one_by_one import emit_one
 from speculative_tts.decoding.outcome import Outcome, Round, Tally, outcomes
-from speculative_tts.decoding.rules.acceptance import AcceptanceRule
-from speculative_tts.decoding.rules.verification import native_rule, verify
+from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Verdict
 from speculative_tts.decoding.sampling.randomness import ACCEPT, AUXILIARY, NEXT, draw
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.speech_lm import HiddenModel
+from speculative_tts.native import sample
+from speculative_tts.native import verify as compiled
 from speculative_tts.native.walk import NativeRounds
 
 
@@ -176,3 +178,27 @@ def settled(
     active = ~rows.done
     bare = rows.emit(verdict.accepted, token)
     return Round(active, drafted, verdict.accepted, verdict.fallback, bare, verdict.weights)
+
+
+_compiled: WeakKeyDictionary[AcceptanceRule, compiled.Rule | None] = WeakKeyDictionary()
+
+
+def native_rule(rule: AcceptanceRule) -> compiled.Rule | None:
+    """Return the rule for compiled verification on a CPU, made once; None where it has none."""
+    if rule not in _compiled:
+        form = rule.native()
+        _compiled[rule] = (
+            None if form is None else compiled.compiled(form.beta, form.groups, block=form.block)
+        )
+    return _compiled[rule]
+
+
+def verify(rule: AcceptanceRule, *given: Tensor) -> Verdict:
+    """Return what `rule.judge` returns: the same accepted tokens, the distribution equal to 1e-6.
+
+    Block rules are compiled within native rounds alone.
+    """
+    if rule.judges_blocks or not all(map(sample.runs, given[:2])):
+        return rule.judge(*given)
+    own = native_rule(rule)
+    return rule.judge(*given) if own is None else Verdict(*compiled.verify(own, *given))

@@ -1,1 +1,1 @@
-"""Acceptance rules as pure functions, and their verification."""
+"""Acceptance rules as pure functions."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from speculative_tts.schema.limits import Count, NonNegative, Positive
+from speculative_tts.schema.fields import Count, NonNegative, Positive
 from speculative_tts.typed import read_json, typed
 
 

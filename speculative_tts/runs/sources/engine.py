@@ -15,7 +15,7 @@ from speculative_tts.decoding.engine import Engine, Spoken, Timed
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.streaming import Stream, growing
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.records import SECONDS, Arrivals, Clock, DecodeRecord, ListItem, Split, spread
+from speculative_tts.records import SECONDS, Arrivals, Clock, DecodeRecord, ListItem, spread
 from speculative_tts.runs.clocks import Clocks, Elsewhere, memory_speed
 from speculative_tts.runs.run import check_audio, of_row, record
 from speculative_tts.runs.target_tokens import TargetTokens
@@ -206,7 +206,7 @@ class EngineSource:
         for one in timings:
             times = one.times
             if self._timed[one.item.id] and "split" not in times:
-                times["split"] = self._split(self._request(one.item), one.outcome)
+                times["split"] = self.engine.split(self._request(one.item), one.outcome)
             yield self._utterance(one.item, one.outcome, one.spoken, **times)
         yield from self._untimed(others)
 
@@ -261,7 +261,7 @@ class EngineSource:
         if len(clocks) > 1:
             times["clocks"] = clocks
         if self._timed[item.id] and outcome.split is None:
-            times["split"] = self._split(request, outcome)
+            times["split"] = self.engine.split(request, outcome)
         if self._config.chunk is not None and "chunk" in READS[self._config.system]:
             times["arrivals"] = self._streamed(request, outcome, self.prompt(item))
         return Timing(item, outcome, self.spoken(item, outcome), times)
@@ -285,24 +285,6 @@ class EngineSource:
             **{"lm_seconds": None} | times,
         )
         return made, spoken.wave
-
-    def _split(self, request: Request, expected: Outcome) -> Split:
-        """Decode once more with instruments on: same uniforms, hence the same tokens.
-
-        Its seconds are those of the first time where the loop clocked itself.
-        """
-        watch = self.engine.instruments()
-        timed = self.engine.decode(System.speculative, [request], watch)
-        assert timed.outcomes[0].tokens == expected.tokens, "instruments changed the tokens"
-        draft, verify, accept = expected.split or watch.seconds.values()
-        return Split(
-            draft_seconds=draft,
-            verify_seconds=verify,
-            accept_seconds=accept,
-            positions=watch.positions,
-            per_round=watch.per_round,
-            **watch.sums,
-        )
 
     def _streamed(self, request: Request, expected: Outcome, prompt: Prompt) -> Arrivals:
         """Decode once more, in pieces: same tokens."""

@@ -21,7 +21,7 @@ from speculative_tts.decoding import batch
 from speculative_tts.decoding.engine import Engine, Spoken, Timed
 from speculative_tts.decoding.loops.graphs import Graphs
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.records import Counts, DecodeRecord, ListItem
+from speculative_tts.records import Counts, DecodeRecord, ListItem, Split
 from speculative_tts.runs.sources import engine as module
 from speculative_tts.runs.sources.engine import EngineSource
 from speculative_tts.schema.common import Device
@@ -168,17 +168,19 @@ def test_a_loop_that_clocks_itself_is_timed_once(
 ) -> None:
     """Its split is of the time that counts; instruments, in whatever process, say the rest."""
     instrumented = []
-    decode = Engine.decode
+    decode, split_of = Engine.decode, Engine.split
 
-    def clocked(self: Engine, system: System, *given: Any) -> Timed:
-        if len(given) > 1:
-            instrumented.append(given[0][0].id)
-            return decode(self, system, *given)
-        made = decode(self, system, *given)
+    def clocked(self: Engine, system: System, requests: list[batch.Request]) -> Timed:
+        made = decode(self, system, requests)
         (one,) = made.outcomes
         return replace(made, outcomes=[replace(one, split=(1.0, 2.0, 3.0))])
 
+    def noted(self: Engine, request: batch.Request, expected: Outcome) -> Split:
+        instrumented.append(request.id)
+        return split_of(self, request, expected)
+
     monkeypatch.setattr(Engine, "decode", clocked)
+    monkeypatch.setattr(Engine, "split", noted)
     options = {"system": System.speculative, "timing": 3, "instrument": 2, "workers": workers}
     found = made(decoded(tmp_path, speculating(), **options), items)
     assert instrumented == (["u0", "u2"] if workers == 1 else [])

@@ -73,9 +73,7 @@ def test_each_system_decodes_by_its_model() -> None:
         if system is not System.uncached:
             streamed = {one.id: out.tokens for one, out in made.stream(system, requests, 3)}
             assert [streamed[one.id] for one in requests] == expected
-    watched = made.instruments()
-    again = made.decode(System.speculative, requests[:1], watched)
-    assert again.outcomes[0].tokens == tokens[System.speculative][0]
+    watched = made.split(requests[0], found[System.speculative].outcomes[0])
     assert sum(watched.positions) > 0
     assert len(watched.positions) == 2
 
@@ -92,8 +90,9 @@ def test_a_system_without_its_parts_is_told(system: System) -> None:
 
 
 def test_instruments_belong_to_speculation() -> None:
+    made = engine()
     with pytest.raises(AssertionError, match=r"^built for another system"):
-        engine().instruments()
+        made.split(made.request("u", PROMPT, 0), Outcome([], stopped=True))
 
 
 def test_a_stream_has_so_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:

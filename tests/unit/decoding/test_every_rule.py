@@ -12,7 +12,7 @@ import pytest
 import torch
 from rule_laws import CASES, COVER, NEAREST, VECTORS, shipped_rules
 
-from speculative_tts.decoding.rules import verification
+from speculative_tts.decoding.loops import speculation
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule
 from speculative_tts.native.library import library
 from speculative_tts.schema.kinds import build
@@ -81,7 +81,7 @@ def test_a_native_form_verifies_as_the_rule_does(name: str) -> None:
     given = (target, draft, drafted, torch.full((64,), 3), uniforms)
     for case in CASES[name]:
         if case.rule.native() is not None:
-            ours, theirs = verification.verify(case.rule, *given), case.rule.judge(*given)
+            ours, theirs = speculation.verify(case.rule, *given), case.rule.judge(*given)
             assert torch.equal(ours.accepted, theirs.accepted)
             torch.testing.assert_close(ours.next_probs, theirs.next_probs, atol=1e-6, rtol=0)
     assert (CASES[name][0].rule.native() is not None) is (name in ("exact", "tolerance", "group"))

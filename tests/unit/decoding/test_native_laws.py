@@ -9,7 +9,7 @@ from group_laws import FAULTS, Cover, random_cover, singletons
 from pairwise import pairwise
 from torch import Tensor
 
-from speculative_tts.decoding.rules import verification
+from speculative_tts.decoding.loops import speculation
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.sampling import randomness
 from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
@@ -208,7 +208,7 @@ def test_a_verification_equals_its_reference(
     rule, seen = RULES[name](laws[0]), set()
     for seed in range(60):
         given = verification_of(*laws, drafted, seed)
-        ours, theirs = verification.verify(rule, *given), rule.judge(*given)
+        ours, theirs = speculation.verify(rule, *given), rule.judge(*given)
         assert ours.accepted.equal(theirs.accepted)
         assert ours.fallback.equal(theirs.fallback)
         torch.testing.assert_close(
@@ -226,7 +226,7 @@ def test_a_verification_by_groups_is_no_faulty_one(fault: str, laws: tuple[int, 
     cover, differ = random_cover(laws[0], 3), 0
     for seed in range(60):
         given = verification_of(*laws, 4, seed)
-        ours = verification.verify(cover.rule(), *given)
+        ours = speculation.verify(cover.rule(), *given)
         theirs = cover.rule(FAULTS[fault]).judge(*given)
         same = ours.accepted.equal(theirs.accepted)
         differ += not (same and ours.next_probs.allclose(theirs.next_probs, 0, CLOSE, True))
@@ -236,9 +236,9 @@ def test_a_verification_by_groups_is_no_faulty_one(fault: str, laws: tuple[int, 
 @pytest.mark.native
 def test_numbers_of_more_than_16_bits_verify_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     given = verification_of(*ALL, 4, 0)
-    narrow = verification.verify(random_cover(50, 3).rule(), *given)
+    narrow = speculation.verify(random_cover(50, 3).rule(), *given)
     monkeypatch.setattr(verify, "NARROW", 10)
-    wide = verification.verify(random_cover(50, 3).rule(), *given)
+    wide = speculation.verify(random_cover(50, 3).rule(), *given)
     assert wide.accepted.equal(narrow.accepted)
     assert wide.next_probs.allclose(narrow.next_probs, 0, 0, True)
 
@@ -250,7 +250,7 @@ def test_threads_change_nothing_of_a_verification(laws: tuple[int, Sampler]) -> 
     before, found = torch.get_num_threads(), []
     for threads in (1, 3):
         torch.set_num_threads(threads)
-        found.append(verification.verify(rule, *given).next_probs)
+        found.append(speculation.verify(rule, *given).next_probs)
     torch.set_num_threads(before)
     assert found[0].allclose(found[1], 0, 0, equal_nan=True)
 
@@ -263,7 +263,7 @@ def test_a_subclass_that_verifies_differently_has_no_native_form() -> None:
             return super().accept(*given) & False
 
     given = verification_of(*ALL, 4, 0)
-    assert verification.native_rule(Tolerance(9.0)) is not None
-    assert verification.native_rule(Strict(9.0)) is None
-    assert verification.verify(Tolerance(9.0), *given).accepted.any()
-    assert not verification.verify(Strict(9.0), *given).accepted.any()
+    assert speculation.native_rule(Tolerance(9.0)) is not None
+    assert speculation.native_rule(Strict(9.0)) is None
+    assert speculation.verify(Tolerance(9.0), *given).accepted.any()
+    assert not speculation.verify(Strict(9.0), *given).accepted.any()

@@ -35,7 +35,7 @@ def test_seeds_and_ids_give_other_numbers() -> None:
 
 
 def test_values_do_not_change_between_versions() -> None:
-    """Stored runs resume with the numbers they began with; others raise `schema.laws.LAWS`."""
+    """Stored runs resume with the numbers they began with; others raise `runs.naming.LAWS`."""
     assert (table(0, "a", positions=1)[0, 0] * 2**53).tolist() == [
         2711566276754812,
         8534543165246542,

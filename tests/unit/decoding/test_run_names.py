@@ -9,7 +9,14 @@ import pytest
 from speculative_tts.native import library
 from speculative_tts.native.library import kernel_label
 from speculative_tts.runs import naming
-from speculative_tts.runs.naming import remove, run_name, search_label, with_sizes
+from speculative_tts.runs.naming import (
+    LAWS,
+    OWN_LAWS,
+    remove,
+    run_name,
+    search_label,
+    with_sizes,
+)
 from speculative_tts.schema.common import (
     CheckpointConfig,
     CodecConfig,
@@ -38,7 +45,7 @@ from speculative_tts.schema.drafters import (
     LMDrafterConfig,
     RecurrentDrafterConfig,
 )
-from speculative_tts.schema.laws import LAWS, OWN_LAWS, unchanged
+from speculative_tts.schema.fields import unchanged
 from speculative_tts.schema.rules import ExactRule, GroupRule, ToleranceRule
 
 

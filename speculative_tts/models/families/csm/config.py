@@ -7,7 +7,7 @@ from typing import Any
 
 from speculative_tts.models.decoder.config import DecoderConfig
 from speculative_tts.models.decoder.loading import read_config
-from speculative_tts.schema.limits import Count, Several, Whole
+from speculative_tts.schema.fields import Count, Several, Whole
 from speculative_tts.typed import read_json, typed
 
 MODEL_TYPE = "csm"

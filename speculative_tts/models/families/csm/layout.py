@@ -20,7 +20,7 @@ from speculative_tts.models.layout import words_in
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.slots import Slots
 from speculative_tts.pretrained import read_tokenizer
-from speculative_tts.schema.limits import Count, NonNegative, Nucleus, Whole
+from speculative_tts.schema.fields import Count, NonNegative, Nucleus, Whole
 from speculative_tts.typed import read_json, typed
 
 GENERATION = "generation_config.json"

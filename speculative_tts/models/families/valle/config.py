@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from speculative_tts.schema.limits import Count, Positive, Share
+from speculative_tts.schema.fields import Count, Positive, Share
 from speculative_tts.texts import some
 
 PREFIX_MODES = (0, 1, 2, 4)
