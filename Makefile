@@ -261,19 +261,22 @@ sentences: $(STAMP) ## SSD and PCG on any English sentence, heard by Whisper: an
 	$(BIN)/python scripts/draft_quality.py $(OUT)/sentences $(RESULTS)/sentences
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences $(OUT)/sentences/ssd $(OUT)/sentences/drafts
 
-# Heard by base are the rows that lead, with recordings: a list with these.
-SENTENCE_LIST = data=sentences data.path=$(OUT)/sentences/list/list.jsonl out=$(OUT)/sentences/tables/ssd
+# What leads is heard by base, beside recordings, of which the package has none.
+SENTENCE_LIST = data=sentences data.path=$(OUT)/sentences/list/list.jsonl out=$(OUT)/sentences/base
 
 sentences-pcg: $(STAMP) ## PCG's tables on sentences by its paper's sampler; what leads by Whisper base, with voice, DNSMOS and recordings: an hour and a half of a core, needs flite
-	$(call sentences_decode,experiment=$(call joined,$(filter-out pcg/figure3%,$(PCG_RUNS))) seed=0 out=$(OUT)/sentences/tables/pcg)
-	$(call sentences_decode,experiment=$(call joined,$(filter pcg/figure3%,$(PCG_RUNS))) seed=0 out=$(OUT)/sentences/tables/pcg,60)
-	$(BIN)/sst-eval runs=$(OUT)/sentences/tables/pcg judges=whisper judges.weights=tiny.en metrics=[wer]
+	$(call sentences_decode,experiment=$(call joined,$(filter-out pcg/figure3%,$(PCG_RUNS))) seed=0 out=$(OUT)/sentences/pcg)
+	$(call sentences_decode,experiment=$(call joined,$(filter pcg/figure3%,$(PCG_RUNS))) seed=0 out=$(OUT)/sentences/pcg,60)
 	$(BIN)/python scripts/speak_list.py $(OUT)/sentences/list
-	$(call sentences_decode,$(SENTENCE_LIST) experiment=ssd/table1)
-	$(call sentences_decode,$(SENTENCE_LIST) experiment=ssd/groups rule.groups.mean_size=230)
-	$(BIN)/sst-eval runs=$(OUT)/sentences/tables/ssd judges=whisper metrics=[wer,similarity,dnsmos]
-	for one in ssd pcg claims; do $(BIN)/sst-report paper=$$one runs=$(OUT)/sentences/tables out=$(RESULTS)/sentences/tables page=false; done
-	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/tables $(OUT)/sentences/tables/ssd $(OUT)/sentences/tables/pcg
+	$(call sentences_decode,experiment=ssd/table1 $(SENTENCE_LIST))
+	$(call sentences_decode,experiment=ssd/groups rule.groups.mean_size=230 $(SENTENCE_LIST))
+	$(BIN)/sst-eval runs=$(OUT)/sentences/pcg judges=whisper judges.weights=tiny.en metrics=[wer]
+	$(BIN)/sst-eval runs=$(OUT)/sentences/base judges=whisper metrics=[wer,similarity,dnsmos]
+	for one in pcg claims; do $(BIN)/sst-report paper=$$one runs=$(OUT)/sentences/pcg out=$(RESULTS)/sentences/pcg_sampler page=false; done
+	for one in ssd claims; do $(BIN)/sst-report paper=$$one runs=$(OUT)/sentences/base out=$(RESULTS)/sentences/base page=false; done
+	rm -f $(RESULTS)/sentences/{pcg_sampler/pcg,base/ssd}/matched_clock* # of speeds, and nothing was timed
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/pcg_sampler $(OUT)/sentences/pcg
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/base $(OUT)/sentences/base
 
 training-seeds: $(STAMP) ## How much of a drafter's figures on sentences is its training seed's: 40 minutes of a core; needs make sentences' runs and own codes
 	for seed in 1 2; do \

@@ -22,7 +22,7 @@ class Point:
     tag: str = ""
 
 
-OURS = ("curve", "scatter", "mark")  # kinds of series whose points are of runs
+OURS = ("curve", "scatter")  # kinds of series that a plot is for
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Plot:
 
     @property
     def empty(self) -> bool:
-        """True if no point is ours."""
+        """True if no curve has a point."""
         return not any(one.points for one in self.series if one.kind in OURS)
 
 
@@ -69,12 +69,12 @@ class Figure(Printed):
 
     @property
     def empty(self) -> bool:
-        """True if no point is ours."""
+        """True if no curve has a point."""
         return all(plot.empty for plot in self.plots)
 
 
 def fill_figure(definition: FigureDefinition, chosen: Chosen) -> Figure:
-    """Return the figure made of the results of its needs, without plots that have none of them."""
+    """Return the figure made of the results of its needs, without plots whose curves have none."""
     results = list(chosen.results.values())
     axes = [replace(one, y=measured(one.y, results)) for one in definition.axes]
     definition = replace(definition, axes=axes)

@@ -65,7 +65,7 @@ def test_draws(plot: Plot) -> None:
 def test_a_plot_without_points_of_runs_is_left_out(tmp_path: Path) -> None:
     """Figures of runs that nothing timed had a blank panel, or the papers' points alone."""
     assert [Plot("p", "x", "y", [one]).empty for one in (CURVE, MARK, LEVEL, PAPER)] == [
-        False, False, True, True,
+        False, True, True, True,
     ]  # fmt: skip
     for beta in (0.1, 0.3):
         make_run(tmp_path, "speculative", rule="tolerance", beta=beta)
