@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from speculative_tts.assets import TINY
-from speculative_tts.records import write_json
+from speculative_tts.typed import write_json
 
 RULE = "fewest word errors on the dev list's strings, spoken as sst-speak speaks, by every voice"
 GROUPS = ("all", "seen", "unseen")

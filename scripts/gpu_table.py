@@ -12,9 +12,10 @@ from typing import Any
 
 from speculative_tts.bench.table import grid
 from speculative_tts.files import write_atomic
-from speculative_tts.records import DecodeRecord, write_json
+from speculative_tts.records import DecodeRecord
 from speculative_tts.reporting.origin import made_by
 from speculative_tts.runs.folder import is_done, label_and_signature, read_provenance, read_records
+from speculative_tts.typed import write_json
 
 HEADINGS = (
     "system", "GPU, tokens/s", "CPU, tokens/s", "GPU, times the target alone",

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save
 
 from speculative_tts.files import files_hash, write_atomic
 from speculative_tts.models.decoder.packed import pack, unpack
-from speculative_tts.records import write_json
+from speculative_tts.typed import write_json
 
 
 def main(out: str, *sources: str) -> None:

@@ -32,7 +32,6 @@ from clocks import (
 from shipped import AGAIN, around, read_csv, read_page, read_table
 
 from speculative_tts.files import write_atomic
-from speculative_tts.records import write_json
 from speculative_tts.reporting.definitions import (
     ClaimTable,
     FigureDefinition,
@@ -50,7 +49,7 @@ from speculative_tts.reporting.runs import Found, find_runs
 from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.reporting.tables import Printed, Table, comma_separated, latex, markdown
 from speculative_tts.reporting.write import choose_all, run_rows, runs_of
-from speculative_tts.typed import read_json
+from speculative_tts.typed import read_json, write_json
 
 RUNS = {"ssd": "ssd", "pcg": "pcg", "mtp": "mtp", "frontier": "ssd", "claims": ""}  # their folders
 SPEEDS = "speeds.json"  # of the runs that were timed, as runs.json is of those that were heard

@@ -264,7 +264,6 @@ def cpu_name(info: Path) -> str | None:
 
 
 def _cores() -> int | None:
-    """Return the number of cores this process may use, or the machine's if that is unknown."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count()

@@ -178,6 +178,5 @@ def _folder() -> Iterator[Path]:
 
 
 def _piece(work: Callable[[Piece], Result], piece: Piece, folder: str) -> Result:
-    """Run one piece on a worker, in the folder of the command."""
     os.chdir(folder)
     return work(piece)

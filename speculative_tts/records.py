@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from speculative_tts.assets import require
 from speculative_tts.files import naming_errors, write_all, write_atomic
 from speculative_tts.ids import check_names
-from speculative_tts.typed import FLAT, json_object, json_text, short, typed
+from speculative_tts.typed import FLAT, file_text, json_object, short, typed
 
 Row = TypeVar("Row")
 GIVEN = {"given": True}  # metadata of a field that a file has only where it is not None
@@ -236,20 +236,7 @@ def _lines(path: Path, whole: bool) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     """Write a whole JSONL file atomically; ValueError for a number that is NaN or infinite."""
-    write_atomic(path, "".join(_text(path, row) for row in rows))
-
-
-def write_json(path: Path, value: Any, *, sort_keys: bool = False) -> None:
-    """Write one JSON document atomically, indented for people; ValueError as `write_jsonl`."""
-    write_atomic(path, _text(path, value, indent=2, sort_keys=sort_keys))
-
-
-def _text(path: Path, value: Any, **layout: Any) -> str:
-    """Return a value as the JSON of a file, with a line's end."""
-    try:
-        return json_text(value, **layout) + "\n"
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+    write_atomic(path, "".join(file_text(path, row) for row in rows))
 
 
 class Appender:
@@ -278,7 +265,7 @@ class Appender:
 
     def append(self, row: dict[str, Any]) -> None:
         """Write one row; ValueError for a number that is NaN or infinite."""
-        line = _text(self._path, row).encode()
+        line = file_text(self._path, row).encode()
         with naming_errors(self._path):
             write_all(self._file, line)
 

@@ -112,7 +112,6 @@ def read_state_dict(path: Path) -> tuple[State, dict[str, Any]]:
 
 
 def _holds(content: Any, name: str) -> bool:
-    """Return True if this is a dictionary with another one under that name."""
     return isinstance(content, dict) and isinstance(content.get(name), dict)
 
 

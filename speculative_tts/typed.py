@@ -12,6 +12,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+from speculative_tts.files import write_atomic
 from speculative_tts.schema.fields import limit_of
 from speculative_tts.texts import utf8
 
@@ -70,6 +71,19 @@ def json_text(value: Any, **layout: Any) -> str:
             f"{where}, which JSON cannot hold; look for NaN in the weights or audio it came from"
         )
     return json.dumps(value, allow_nan=False, **layout)
+
+
+def file_text(path: Path, value: Any, **layout: Any) -> str:
+    """Return a value as the JSON of a file, with a line's end; ValueError as `json_text`."""
+    try:
+        return json_text(value, **layout) + "\n"
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def write_json(path: Path, value: Any, *, sort_keys: bool = False) -> None:
+    """Write one JSON document atomically, indented for people; ValueError as `json_text`."""
+    write_atomic(path, file_text(path, value, indent=2, sort_keys=sort_keys))
 
 
 def not_finite(value: Any, at: str = "the value") -> str | None:

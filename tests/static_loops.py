@@ -112,9 +112,10 @@ def moved(x: Any, device: torch.device) -> Any:
         return device
     if isinstance(x, torch.nn.Module):
         return copy.deepcopy(x).to(device)
-    if isinstance(x, list | tuple):
-        parts = [moved(part, device) for part in x]
-        return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
+    if isinstance(x, list | tuple | dict):
+        parts = [moved(part, device) for part in (x.values() if isinstance(x, dict) else x)]
+        made = parts if not isinstance(x, dict) else zip(x, parts, strict=True)
+        return type(x)(*parts) if hasattr(x, "_fields") else type(x)(made)
     if not type(x).__module__.startswith(("speculative_tts", "head_stubs")) or isinstance(x, Enum):
         return x
     twin = copy.copy(x)

@@ -15,7 +15,8 @@ from settings_read import read_of
 
 from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.summary import Bootstrap, summarise
-from speculative_tts.records import write_json, write_jsonl
+from speculative_tts.records import write_jsonl
+from speculative_tts.typed import write_json
 
 WORDS = ["alpha", "bravo", "charlie", "delta", "echo", "one", "two", "three", "four", "five"]
 TARGET_STEP, DRAFT_STEP, RATE = 0.0085, 0.0033, 16000

@@ -128,7 +128,6 @@ class _Clients:
             yield one.request
 
     def look(self, seen: Mapping[int, tuple[Loop, bool]]) -> None:
-        """Give the clients what is new."""
         if len(self._known) == self._number:  # nobody has asked for one that is measured
             self._begin, self._tokens = self._clock(), 0
         for index, (row, done) in seen.items():
@@ -149,7 +148,6 @@ class _Clients:
             self._served[served.id] = served
 
     def load(self) -> Load:
-        """Return what was measured."""
         served = [self._served[one.request.id] for one in self._asked]
         return Load(served, self._tokens, self._end - self._begin)
 

@@ -29,10 +29,10 @@ from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.files import write_atomic
 from speculative_tts.native import library
 from speculative_tts.provenance import provenance
-from speculative_tts.records import write_json
 from speculative_tts.reporting.origin import made_by
 from speculative_tts.schema.bench import BenchConfig
 from speculative_tts.schema.decode import Kernels
+from speculative_tts.typed import write_json
 
 BATCHES = (1, 8, 64)
 RATES = (0.6, 0.8, 0.865)  # acceptance rates; 0.865 emits 3.26 tokens a round of 3
@@ -98,8 +98,8 @@ def run_gpu(config: BenchConfig, out: Path) -> int:
             measured["rows"].append(row)
             print(grid(cells(size.title, row, result), ())[0], flush=True)
             keep()
-    if time.monotonic() < deadline:
-        result["parity"] = parity(SIZES[PARITY], config.seed, device)
+        if name == PARITY and time.monotonic() < deadline:
+            result["parity"] = parity(size, config.seed, device)
     keep()
     print(table(result))
     return 0

@@ -36,11 +36,11 @@ from speculative_tts.models.families.code_lm import CodeLM
 from speculative_tts.native.library import select
 from speculative_tts.progress import progress
 from speculative_tts.provenance import free_gib, peak_gib, provenance
-from speculative_tts.records import write_json
 from speculative_tts.reporting.origin import made_by
 from speculative_tts.schema.bench import BenchConfig
 from speculative_tts.schema.common import Device, GroupsConfig
 from speculative_tts.schema.rules import ExactRule, GroupRule, RuleConfig, ToleranceRule
+from speculative_tts.typed import write_json
 
 SPECULATIVE = "speculative"
 RATES = (0.4, 0.6, 0.8)  # acceptance rates (accepted of drafted) for which speed is computed

@@ -18,12 +18,11 @@ from speculative_tts.decoding.model_cache import ModelCache, process_cache
 from speculative_tts.decoding.streaming import stream_codec
 from speculative_tts.files import write_atomic
 from speculative_tts.provenance import provenance
-from speculative_tts.records import write_json
 from speculative_tts.reporting.origin import made_by
 from speculative_tts.schema.bench import BenchConfig
 from speculative_tts.schema.decode import System
 from speculative_tts.schema.rules import ExactRule, RuleConfig, ToleranceRule
-from speculative_tts.typed import read_json
+from speculative_tts.typed import read_json, write_json
 
 ALONE = "target alone"
 RULES = (ExactRule(), ToleranceRule(beta=0.2))

@@ -79,7 +79,6 @@ class _Sums:
         self._waiting = 0
 
     def add(self, keys: Ints, counts: Ints) -> None:
-        """Add distinct keys with their counts."""
         self._new.append((keys, counts))
         self._waiting += len(keys)
         if self._waiting > max(len(self.merged[0]), CHUNK):

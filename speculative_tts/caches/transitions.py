@@ -25,8 +25,8 @@ from speculative_tts.caches.bigrams import Bigrams, count_bigrams
 from speculative_tts.cluster import workers
 from speculative_tts.files import file_hash, writing
 from speculative_tts.provenance import content_hash
-from speculative_tts.records import write_json
 from speculative_tts.schema.common import ClusterConfig, Smoothing, TransitionsConfig
+from speculative_tts.typed import write_json
 
 KIND = "transitions"
 SMALL = 2**25  # bytes of shards below which starting processes takes longer than counting

@@ -51,7 +51,6 @@ class _Said:
 
     @property
     def prompt(self) -> Prompt:
-        """Return the prompt as this package has it."""
         codes = torch.tensor(self.codes, dtype=torch.int64)
         return Prompt(self.text, self.prompt_text, codes, self.speaker, self.voice_codes)
 

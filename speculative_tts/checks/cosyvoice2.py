@@ -153,7 +153,6 @@ def _greedy(golden: _CosyVoiceGolden, case: dict[str, Any]) -> Iterator[CheckRow
 
 
 def _draft(model: MergedVocabLM) -> MergedVocabLM:
-    """Build a draft of the first and the last layer."""
     return cosyvoice.with_layers(model, [0, model.decoder.config.layers - 1])
 
 
@@ -210,7 +209,6 @@ def _bistream(golden: _CosyVoiceGolden, case: dict[str, Any]) -> Iterator[CheckR
 
 
 def _tokenizer(golden: _CosyVoiceGolden, case: dict[str, Any]) -> Iterator[CheckRow]:
-    """Compare the ids of texts and the number of ids."""
     layout = golden.model(case["model"]).layout
     assert isinstance(layout, cosyvoice.CosyVoiceLayout)
     assert layout.tokenizer is not None

@@ -80,7 +80,6 @@ def check(folder: Path) -> Iterator[CheckRow]:
 
 
 def _fixed(valle: Valle) -> Valle:
-    """Return the model without gradients."""
     valle.ar.requires_grad_(False)
     valle.nar.requires_grad_(False)
     return valle

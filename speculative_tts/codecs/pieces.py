@@ -15,11 +15,9 @@ class Speaking(Protocol):
 
     def strides(self) -> Iterator[int]:
         """Yield the number of further codes that each next piece needs."""
-        ...
 
     def ready(self, codes: np.ndarray, *, ended: bool = False) -> Iterator[Wave]:
         """Yield the pieces that became final, given all `codes` so far; each comes once."""
-        ...
 
 
 @runtime_checkable
@@ -28,7 +26,6 @@ class StreamCodec(Protocol):
 
     def speaking(self, prompt_codes: np.ndarray, chunk: int | None = None) -> Speaking:
         """Start an utterance after a prompt, in pieces of `chunk` codes (None: the default)."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -19,30 +19,24 @@ class Codec(Protocol):
     @property
     def sample_rate(self) -> int:
         """Samples per second of its waves."""
-        ...
 
     @property
     def token_rate(self) -> float:
         """Codes per second."""
-        ...
 
     @property
     def n_codes(self) -> int:
         """Size of the codebook (of each layer)."""
-        ...
 
     @property
     def n_layers(self) -> int:
         """Number of code layers; 1 for a codec whose codes are [tokens]."""
-        ...
 
     def encode(self, wave: np.ndarray) -> np.ndarray:
         """Encode a mono wave to int64 codes [tokens], or [layers, tokens] with several layers."""
-        ...
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
         """Decode int64 codes of that shape to a mono wave."""
-        ...
 
 
 @runtime_checkable
@@ -51,11 +45,9 @@ class VoiceCodec(Protocol):
 
     def encode_prompt(self, wave: np.ndarray) -> np.ndarray:
         """Encode a prompt, int64 [tokens], and store its voice for `decode_as`."""
-        ...
 
     def decode_as(self, codes: np.ndarray, prompt_codes: np.ndarray) -> np.ndarray:
         """Decode to a mono wave, with the voice of a prompt of `encode_prompt`."""
-        ...
 
 
 @runtime_checkable
@@ -65,7 +57,6 @@ class FlowCodec(Protocol):
     @property
     def flow_seconds(self) -> float | None:
         """Seconds spent in the flow so far; None if they cannot be measured."""
-        ...
 
 
 @runtime_checkable
@@ -74,7 +65,6 @@ class BatchCodec(Protocol):
 
     def encode_many(self, waves: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Encode several waves, with the same results as `encode`."""
-        ...
 
 
 # The class of each codec, imported when it is asked for: some need torch and transformers.

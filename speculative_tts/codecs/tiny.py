@@ -22,8 +22,7 @@ from speculative_tts.codecs.audio import check_codes
 from speculative_tts.codecs.pieces import Window, Windowed
 from speculative_tts.codecs.postnet import NEIGHBOURS, Postnet
 from speculative_tts.files import write_atomic
-from speculative_tts.records import write_json
-from speculative_tts.typed import read_json
+from speculative_tts.typed import read_json, write_json
 
 FRAMES_PER_TOKEN = 4
 TOKEN_FEATURES = FRAMES_PER_TOKEN * world.N_FEATURES

@@ -142,7 +142,6 @@ class Command(Described[Config]):
             raise ValueError(line) from error
 
     def _one(self, argv: Sequence[str]) -> int:
-        """Answer one command line, and return its exit code."""
         given = arguments.parse(argv)
         arguments.check_words(given.settings, self.words)
         settings = self._settings(given.settings)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from speculative_tts.commands import app, choices
 from speculative_tts.files import write_atomic
-from speculative_tts.records import write_json
 from speculative_tts.schema.bench import BenchConfig
+from speculative_tts.typed import write_json
 
 if TYPE_CHECKING:
     from speculative_tts.bench.engine import Continuation
@@ -51,7 +51,6 @@ def run(config: BenchConfig) -> int:
 
 
 def _run_checkpoints(config: BenchConfig, out: Path) -> int:
-    """Time trained models with prompts of the test list."""
     from speculative_tts.bench import engine as benchmark
     from speculative_tts.bench.peers import of_checkpoints
     from speculative_tts.bench.roofline import limits

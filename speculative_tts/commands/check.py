@@ -42,7 +42,6 @@ def _folder(folder: Path) -> int:
 
 
 def _machine(config: CheckConfig) -> int:
-    """Print the table of judges, or of all that the papers' experiments need."""
     from speculative_tts.preflight.judges import judges, presets_of
     from speculative_tts.preflight.paper import paper
     from speculative_tts.preflight.table import lines, missing
@@ -90,7 +89,7 @@ def _golden(config: CheckConfig) -> int:
     """Run the check of a target, print its table, write it as JSON if asked to."""
     from speculative_tts.checks.registry import FormatError, load_check
     from speculative_tts.provenance import provenance
-    from speculative_tts.records import write_json
+    from speculative_tts.typed import write_json
 
     for key, value in {"target.name": config.target.name, "golden": config.golden}.items():
         if value is None:
@@ -131,12 +130,7 @@ def _line(row: "CheckRow") -> str:
 def _json(row: "CheckRow") -> dict[str, Any]:
     """Return a row as JSON values; null if shapes differ or the result is not a number."""
     worst = row.worst if math.isfinite(row.worst) else None
-    return {
-        "case": row.case,
-        "worst": worst,
-        "tolerance": row.tolerance,
-        "passed": row.passed,
-    }
+    return {"case": row.case, "worst": worst, "tolerance": row.tolerance, "passed": row.passed}
 
 
 main = app.command(
@@ -155,11 +149,7 @@ main = app.command(
         *("golden", "folder", "out", "models", "only"),
         *("scoring", "device", "preset", "probe", "step_ms"),
     ),
-    shorthand=(
-        ("target", "target.name"),
-        ("judges", "what=judges"),
-        ("paper", "what=paper"),
-    ),
+    shorthand=(("target", "target.name"), ("judges", "what=judges"), ("paper", "what=paper")),
 )
 
 if __name__ == "__main__":

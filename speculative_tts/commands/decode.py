@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from speculative_tts.commands import app, choices
 from speculative_tts.files import held
-from speculative_tts.records import read_list, spread, write_json
+from speculative_tts.records import read_list, spread
 from speculative_tts.runs.folder import (
     CONFIG,
     FAILED,
@@ -28,6 +28,7 @@ from speculative_tts.runs.naming import label, run_name, settings, with_sizes
 from speculative_tts.schema.decode import READS, DecodeConfig, System
 from speculative_tts.schema.rules import GroupRule
 from speculative_tts.texts import with_interval
+from speculative_tts.typed import write_json
 
 if TYPE_CHECKING:
     from speculative_tts.records import DecodeRecord
@@ -152,7 +153,6 @@ def _plan(config: DecodeConfig) -> int:
 
 
 def _track(config: DecodeConfig, folder: Path) -> None:
-    """Send the figures of the records' counts to wandb."""
     from speculative_tts.evaluation.sources import decoded_rows
     from speculative_tts.evaluation.summary import Bootstrap, figures
     from speculative_tts.tracking import track_figures

@@ -22,12 +22,12 @@ from speculative_tts.evaluation.rows import NO_CODES
 from speculative_tts.evaluation.scoring import Scored, ScoringPlan, plans, score
 from speculative_tts.evaluation.summary import Bootstrap
 from speculative_tts.evaluation.wer import AVERAGES
-from speculative_tts.records import to_row, write_json
+from speculative_tts.records import to_row
 from speculative_tts.runs.folder import SCORES, SUMMARY
 from speculative_tts.schema.evaluate import EvalConfig
 from speculative_tts.texts import aligned, first, some, with_interval
 from speculative_tts.tracking import track_figures
-from speculative_tts.typed import read_json
+from speculative_tts.typed import read_json, write_json
 
 STRICT_FAILURE = 3
 NOTHING_SCORED = 1

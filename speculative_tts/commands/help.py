@@ -71,7 +71,6 @@ class _Shown:
 
     @property
     def nested(self) -> dict[str, type[Any]]:
-        """Fields that are dataclasses themselves."""
         types = typing.get_type_hints(self.schema)
         names = [entry.name for entry in dataclasses.fields(self.schema)]
         return {name: types[name] for name in names if dataclasses.is_dataclass(types[name])}

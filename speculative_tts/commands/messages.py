@@ -94,7 +94,6 @@ def _hydra_line(error: Exception, schema: type[Any]) -> str:
 
 
 def _misfit(override: str, cause: BaseException) -> str:
-    """Return the line for a value that its key cannot hold."""
     if "is not a ListConfig" in str(cause):
         key, _, value = override.partition("=")
         return f"{override}: a list is wanted; give {key}=[{value}]"

@@ -37,7 +37,6 @@ def _tiny(config: PrepareConfig, out: Path) -> int:
 
 
 def _sentences(config: PrepareConfig, out: Path) -> int:
-    """Make features, codec, codes and lists of sentences that are spoken."""
     from speculative_tts_makers.corpora.sentence_codes import prepare_sentences
 
     prepare_sentences(config, out)
@@ -45,7 +44,6 @@ def _sentences(config: PrepareConfig, out: Path) -> int:
 
 
 def _codes(config: PrepareConfig, out: Path) -> int:
-    """Make codes of a corpus that is on disk."""
     from speculative_tts.corpora import libriheavy, libritts
     from speculative_tts.corpora.extract import Extraction, extract
 
@@ -74,10 +72,9 @@ def _codes(config: PrepareConfig, out: Path) -> int:
 
 
 def _list(config: PrepareConfig, out: Path) -> int:
-    """Make a test list of a corpus that is on disk."""
     from speculative_tts.corpora import libritts, listing
     from speculative_tts.corpora.published import SOURCES, read_published
-    from speculative_tts.records import write_json
+    from speculative_tts.typed import write_json
 
     root = None if config.format is ListFormat.seedtts else libritts.find_root(config.path)
     there = libritts.parts_of(root) if root is not None else []
@@ -107,7 +104,6 @@ def _list(config: PrepareConfig, out: Path) -> int:
 
 
 def _voices(config: PrepareConfig, out: Path) -> int:
-    """Make the list on which voices are compared."""
     from speculative_tts.assets import resolve
     from speculative_tts.records import read_list
     from speculative_tts_makers.corpora.voices import write_voices
@@ -118,7 +114,6 @@ def _voices(config: PrepareConfig, out: Path) -> int:
 
 
 def _unseen(config: PrepareConfig, out: Path) -> int:
-    """Make a list that no training has seen."""
     from speculative_tts_makers.corpora.unseen import write_unseen
 
     print(f"{write_unseen(config, out)}: new strings and prompts")
@@ -126,7 +121,6 @@ def _unseen(config: PrepareConfig, out: Path) -> int:
 
 
 def _features(config: PrepareConfig, out: Path) -> int:
-    """Make a list whose recordings have codes already."""
     from speculative_tts.codecs.registry import load_codec
     from speculative_tts.codecs.tiny import WorldCodec
     from speculative_tts.records import read_list

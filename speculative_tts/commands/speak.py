@@ -309,7 +309,6 @@ def summary(
 
 
 def _acceptance(outcome: "Outcome") -> str:
-    """Describe how much of the draft was accepted."""
     counts = outcome.counts
     if not counts.rounds:
         return f"{len(outcome.tokens)} tokens, one by one"

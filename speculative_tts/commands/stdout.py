@@ -28,12 +28,10 @@ class _Output:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Write text, and return its length."""
         self._unless_left(lambda: self._stream.write(text))
         return len(text)
 
     def flush(self) -> None:
-        """Write what is buffered."""
         self._unless_left(self._stream.flush)
 
     def _unless_left(self, act: Callable[[], object]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from speculative_tts.records import write_json
+from speculative_tts.typed import write_json
 
 
 def require_settings(path: Path, settings: Mapping[str, Any]) -> None:

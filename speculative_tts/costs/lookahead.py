@@ -32,13 +32,13 @@ from speculative_tts.decoding.model_cache import ModelCache
 from speculative_tts.files import held
 from speculative_tts.native.library import kernel_label
 from speculative_tts.provenance import hardware, on_gpu, plain, signature, source_hash
-from speculative_tts.records import ListItem, read_list, spread, write_json
+from speculative_tts.records import ListItem, read_list, spread
 from speculative_tts.runs.naming import PLACES, remove
 from speculative_tts.runs.voices import encode_file, prompt_of
 from speculative_tts.schema.decode import EngineConfig
 from speculative_tts.schema.drafters import LMDrafterConfig
 from speculative_tts.schema.fields import ADAPTIVE
-from speculative_tts.typed import read_json
+from speculative_tts.typed import read_json, write_json
 
 MOST = 8  # drafted tokens a round; the papers' figures end there
 ENTROPY = 1.5  # nats of the draft's distribution above which adaptive drafting ends

@@ -170,7 +170,6 @@ class Builder:
 
     @property
     def _width(self) -> int:
-        """Rows of the head."""
         return self.layout.width(text_rows=bool(self.sampling.text_rows))
 
     @property

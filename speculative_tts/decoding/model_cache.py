@@ -46,7 +46,6 @@ class Keep(Protocol):
         self, key: tuple[Hashable, ...], path: str, load: Callable[[], Loaded], /
     ) -> Loaded:
         """Return the object, loaded if it is not there."""
-        ...
 
 
 def folder_size(path: Path) -> int:

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from speculative_tts.evaluation.metric import Better, Quantity
-from speculative_tts.records import write_json
 from speculative_tts.runs.folder import HEARD
 from speculative_tts.schema.fields import Whole
-from speculative_tts.typed import read_json, typed
+from speculative_tts.typed import read_json, typed, write_json
 
 AGAIN = "sst-listen score writes it again"
 

@@ -20,10 +20,11 @@ from speculative_tts.evaluation.sources import Source, find_runs, read_external
 from speculative_tts.evaluation.summary import Bootstrap, summarise
 from speculative_tts.files import held
 from speculative_tts.provenance import command_line
-from speculative_tts.records import spread, write_json, write_jsonl
+from speculative_tts.records import spread, write_jsonl
 from speculative_tts.runs.folder import SCORES, SUMMARY
 from speculative_tts.schema.common import Cluster, Device
 from speculative_tts.schema.evaluate import EvalConfig
+from speculative_tts.typed import write_json
 
 T = TypeVar("T")
 NO_WORDS = "its text has no words that the recogniser's normaliser keeps"

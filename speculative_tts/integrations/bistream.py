@@ -129,11 +129,9 @@ class _State:
 
     @property
     def wants_text(self) -> bool:
-        """True if decoding must wait for the next block of text."""
         return self.out[-1] == self.layout.fill_id if self.out else len(self.inputs) == 1
 
     def rows(self, text: Sequence[int]) -> list[int]:
-        """Return the embedding rows of text ids."""
         return [self.layout.text_offset + int(id_) for id_ in text]
 
     def take(self, rows: list[int]) -> None:

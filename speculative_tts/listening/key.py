@@ -14,10 +14,9 @@ import yaml
 
 from speculative_tts.files import text_hash
 from speculative_tts.provenance import plain
-from speculative_tts.records import write_json
 from speculative_tts.schema.fields import Whole
 from speculative_tts.schema.listen import ListeningTest
-from speculative_tts.typed import json_text, read_json, typed
+from speculative_tts.typed import json_text, read_json, typed, write_json
 
 KEY, SITE, ANSWERS = "key.json", "site", "answers"
 

@@ -13,8 +13,8 @@ from speculative_tts.listening.answers import RatedTrial, Screened
 from speculative_tts.listening.crossed import Spread, cross
 from speculative_tts.listening.design import PAIRS
 from speculative_tts.listening.key import Key, Role
-from speculative_tts.records import write_json
 from speculative_tts.schema.listen import ListeningTest
+from speculative_tts.typed import write_json
 
 DIFFERENCE = ("value", "low", "high", "p", "n")  # what is written of one
 Rating = tuple[str, str, float]  # rater, utterance, value

@@ -26,9 +26,8 @@ from speculative_tts.models.gpu.tiles import FEW
 from speculative_tts.models.gpu.triton_runtime import suits
 from speculative_tts.native import blocks
 from speculative_tts.native.library import library
-from speculative_tts.records import write_json
 from speculative_tts.state_dicts import write_tensors
-from speculative_tts.typed import read_json
+from speculative_tts.typed import read_json, write_json
 
 FORMAT = 1  # of every folder that `write_trained` writes
 DESCRIPTION = "heads.json"

@@ -13,11 +13,10 @@ import torch
 from torch import Tensor
 
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.records import write_json
 from speculative_tts.schema.decode import SamplingConfig
 from speculative_tts.schema.fields import Count, Positive, Whole
 from speculative_tts.texts import some
-from speculative_tts.typed import read_json, typed
+from speculative_tts.typed import read_json, typed, write_json
 
 FILE = "speech.json"
 FORMAT_VERSION = 1

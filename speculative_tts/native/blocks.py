@@ -28,10 +28,7 @@ class NativeHeads(ctypes.Structure):
 
 
 class _Transitions(ctypes.Structure):
-    _fields_ = (
-        *pointers("table keys seen row column"),
-        *numbers(ctypes.c_int64, "ids pairs"),
-    )
+    _fields_ = (*pointers("table keys seen row column"), *numbers(ctypes.c_int64, "ids pairs"))
 
 
 class Search(ctypes.Structure):

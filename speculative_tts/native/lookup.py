@@ -9,10 +9,7 @@ from speculative_tts.native.walk import NativeDrafter
 
 
 class _Lookup(ctypes.Structure):
-    _fields_ = (
-        ("heard", ctypes.c_void_p),
-        *numbers(ctypes.c_int64, "before longest shortest"),
-    )
+    _fields_ = (("heard", ctypes.c_void_p), *numbers(ctypes.c_int64, "before longest shortest"))
 
 
 def drafter(heard: Tensor, longest: int, shortest: int) -> NativeDrafter:

@@ -61,7 +61,6 @@ class Observed(Protocol):
 
     def see(self, layer: int, states: Tensor) -> None:
         """Take the states [batch, new, hidden] that a layer is fed."""
-        ...
 
 
 @dataclass(frozen=True)

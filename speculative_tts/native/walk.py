@@ -180,7 +180,6 @@ class HasNativeSteps(Protocol):
 
     def native_steps(self, cache: Any, lengths: Tensor) -> NativeSteps | None:
         """Return steps over a cache, prompts of these lengths; None where kernels are torch's."""
-        ...
 
 
 def emit(batch: Batch, logits: Tensor) -> None:

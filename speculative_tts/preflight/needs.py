@@ -162,7 +162,6 @@ def _get(repository: str, place: Path) -> str:
 
 
 def _word(path: str | Path) -> str:
-    """Quote a path as one word of a shell."""
     return shlex.quote(str(path))
 
 

@@ -128,7 +128,6 @@ def _settings(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _own(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a file itself sets."""
     return {key: value for key, value in raw.items() if key != "defaults"}
 
 

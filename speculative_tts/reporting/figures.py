@@ -180,7 +180,6 @@ def _draw_scatter(axes: Axes, series: Series, _plot: Plot) -> None:
 
 
 def _xy(points: Sequence[Point]) -> tuple[Array, Array]:
-    """Return the coordinates of points."""
     x, y = np.array([(p.x, p.y.value) for p in points], dtype=float).T
     return x, y
 

@@ -34,7 +34,6 @@ def fill_speakers(definition: SpeakerTable, chosen: Chosen) -> Table:
 
 
 def _by_speaker(whole: Result) -> dict[str, Result]:
-    """Return a system's results by group and by speaker."""
     found = by_speaker([run.folder for run in whole.runs], drawn_as(whole.runs[0]))
     return {name: Result(whole.runs, one) for name, one in found.items()}
 

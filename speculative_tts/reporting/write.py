@@ -7,7 +7,6 @@ from typing import Any
 
 from speculative_tts.evaluation.ratings import QUANTITIES as HEARD
 from speculative_tts.files import write_atomic
-from speculative_tts.records import write_json
 from speculative_tts.reporting import every_run, foreign
 from speculative_tts.reporting.definitions import Report
 from speculative_tts.reporting.examples import Heard, heard
@@ -24,6 +23,7 @@ from speculative_tts.reporting.selection import round_costs, with_costs
 from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.reporting.tables import Table, comma_separated, latex, markdown
 from speculative_tts.runs.folder import SCORES
+from speculative_tts.typed import write_json
 
 
 @dataclass(frozen=True)
@@ -136,13 +136,11 @@ class _Folder:
         self.files: list[Path] = []
 
     def table(self, table: Table) -> None:
-        """Write a table as Markdown, CSV and LaTeX."""
         self._write(f"{table.name}.md", markdown(table))
         self._write(f"{table.name}.csv", comma_separated(table))
         self._write(f"{table.name}.tex", latex(table))
 
     def figure(self, figure: Figure) -> None:
-        """Write a figure as PNG, SVG and PDF, its points as CSV, its words as Markdown."""
         for ending, data in draw(figure).items():
             self._write(f"{figure.name}.{ending}", data)
         self._write(f"{figure.name}.csv", figure_csv(figure))
@@ -150,7 +148,6 @@ class _Folder:
         self._write(f"{figure.name}.md", figure.page([image]))
 
     def runs(self, runs: Mapping[str, Run]) -> None:
-        """Write configuration, figures and provenance of every run behind the report."""
         self.files.append(self.folder / "runs.json")
         write_json(self.files[-1], run_rows(runs))
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from speculative_tts.files import held
 from speculative_tts.native.memory import bandwidth
 from speculative_tts.provenance import hardware
-from speculative_tts.records import Clock, ListItem, write_json
-from speculative_tts.typed import read_json
+from speculative_tts.records import Clock, ListItem
+from speculative_tts.typed import read_json, write_json
 
 MEMORY = 512 << 20  # bytes that no processor's cache holds
 QUIET = "memory.json"

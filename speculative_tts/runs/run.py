@@ -19,30 +19,24 @@ class AudioSource(Protocol):
     @property
     def codec(self) -> Codec:
         """The codec that makes the audio."""
-        ...
 
     @property
     def settings(self) -> SamplingConfig | None:
         """The sampler's, with nothing left open; None where nothing is sampled."""
-        ...
 
     @property
     def facts(self) -> Mapping[str, Any]:
         """Caches and heads that the audio rests on, for provenance."""
-        ...
 
     @property
     def failed(self) -> dict[str, str]:
         """Why an utterance that was asked for was not made, by id."""
-        ...
 
     def start(self, items: list[ListItem], missing: list[ListItem]) -> None:
         """Raise ValueError, before any work, for a list that cannot be made; `missing` will be."""
-        ...
 
     def make(self, missing: list[ListItem]) -> Iterator[tuple[DecodeRecord, Wave]]:
         """Yield the utterances that could be made, in any order."""
-        ...
 
 
 class DecodeRun:

@@ -68,7 +68,6 @@ def _inflect() -> Any:
 
 
 def _counted(number: str) -> str:
-    """Return a cardinal or ordinal in words without hyphens."""
     words = str(_inflect().number_to_words(number, andword="", comma=""))
     return re.sub(r"\s+", " ", words.replace("-", " "))
 

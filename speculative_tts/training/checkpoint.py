@@ -23,9 +23,9 @@ from speculative_tts.models.decoder.loading import read_config, read_state
 from speculative_tts.models.families import cosyvoice
 from speculative_tts.models.families.cosyvoice_export import write_checkpoint
 from speculative_tts.models.speech_lm import Layout, by_depth
-from speculative_tts.records import write_json
 from speculative_tts.state_dicts import write_tensors
 from speculative_tts.training.inherit import EMBEDDING, HEAD, is_tied
+from speculative_tts.typed import write_json
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"

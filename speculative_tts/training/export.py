@@ -27,20 +27,16 @@ from speculative_tts.models.families.cosyvoice_export import spread
 from speculative_tts.models.families.cosyvoice_files import is_merged, is_official, merged_ids
 from speculative_tts.models.families.registry import load_layout
 from speculative_tts.models.speech_lm import Layout
-from speculative_tts.records import write_json
 from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.schema.decode import SamplingConfig
 from speculative_tts.schema.export import ExportConfig
 from speculative_tts.state_dicts import write_tensors
 from speculative_tts.training.checkpoint import CONFIG, WEIGHTS, copy_companions, read_checkpoint
 from speculative_tts.training.inherit import HEAD
+from speculative_tts.typed import write_json
 
 BIAS = "lm_head.bias"
-CLASSES = {
-    "qwen2": "Qwen2ForCausalLM",
-    "qwen3": "Qwen3ForCausalLM",
-    "llama": "LlamaForCausalLM",
-}
+CLASSES = {"qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM", "llama": "LlamaForCausalLM"}
 CODE = "modeling_biased_head"
 VLLM, SPECULATORS = "vllm.json", "speculators.json"
 GENERATION = "generation_config.json"

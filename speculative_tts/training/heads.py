@@ -35,11 +35,7 @@ from speculative_tts.schema.train import (
 from speculative_tts.training.codebooks import CodebookTrunk, codebook_trunk
 from speculative_tts.training.data.pairs import LOST, Data, SequenceBatch, load_data
 from speculative_tts.training.devices import fewest
-from speculative_tts.training.draft import (
-    recompute_activations,
-    speech_sampler,
-    temperature_of,
-)
+from speculative_tts.training.draft import recompute_activations, speech_sampler, temperature_of
 from speculative_tts.training.grouped import group_distributions
 from speculative_tts.training.headed import HeadedTrunk, States
 from speculative_tts.training.joint import build_optimizers, train_jointly
@@ -123,7 +119,6 @@ class HeadsTraining(Training):
 
     @cached_property
     def _states(self) -> States:
-        """Hidden states of the first training sequences."""
         count = self.fitted.get("sequences", self._config.sequences)
         numbers = (range(s, min(s + STATE_BATCH, count)) for s in range(0, count, STATE_BATCH))
         return self._collect(map(self._data.batch, numbers), -(-count // STATE_BATCH))

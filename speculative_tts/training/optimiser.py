@@ -34,11 +34,7 @@ class Muon(torch.optim.Optimizer):
     """Step by orthogonalised momentum, scaled to AdamW's usual root mean square (0.2)."""
 
     def __init__(
-        self,
-        params: Iterable[Tensor],
-        lr: float,
-        momentum: float = 0.95,
-        weight_decay: float = 0.0,
+        self, params: Iterable[Tensor], lr: float, momentum: float = 0.95, weight_decay: float = 0.0
     ) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 

@@ -38,13 +38,7 @@ from speculative_tts.schema.own import OwnCodesConfig
 from speculative_tts.shards import check_job, shard
 from speculative_tts.training.data.columns import VOICE_CODES, have_voices, read_shard
 from speculative_tts.training.laws import law_columns, top_distributions
-from speculative_tts.training.state import (
-    TRAINING,
-    begin,
-    done_before,
-    fitted_before,
-    settings_of,
-)
+from speculative_tts.training.state import TRAINING, begin, done_before, fitted_before, settings_of
 
 COLUMNS = ["id", "speaker", "split", "text", "codes"]
 PIECE = 64  # utterances whose prompts are in memory at once
@@ -66,10 +60,7 @@ def own_codes(config: OwnCodesConfig) -> dict[str, int]:
     settings = settings_of(replace(config, job=0, jobs=1), target_weights=weights)
     done_before(out / TRAINING, settings)
     engine_config = EngineConfig(
-        target=config.target,
-        codec=config.codec,
-        sampling=config.sampling,
-        runtime=config.runtime,
+        target=config.target, codec=config.codec, sampling=config.sampling, runtime=config.runtime
     )
     engine = build_engine(engine_config, System.target)
     if config.laws is not None and engine.sampling.text_rows:
@@ -119,7 +110,6 @@ def _fitting(engine: Engine, shards: list[Path], config: OwnCodesConfig, minutes
 
 
 def _texts(path: Path) -> int:
-    """Return the number of a shard's texts."""
     return int(pq.read_metadata(path).num_rows)
 
 

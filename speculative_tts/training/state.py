@@ -17,9 +17,8 @@ from torch import Tensor
 
 from speculative_tts.files import writing
 from speculative_tts.provenance import plain
-from speculative_tts.records import write_json
 from speculative_tts.schema.fields import unchanged
-from speculative_tts.typed import read_json
+from speculative_tts.typed import read_json, write_json
 
 TRAINING = "training"  # the folder, beside what is exported
 SETTINGS, FITTED, SUMMARY = "settings.json", "fitted.json", "summary.json"

@@ -20,7 +20,6 @@ from torch.nn.functional import log_softmax
 
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.models.phones import PhoneLayout
-from speculative_tts.records import write_json
 from speculative_tts.schema.common import DType
 from speculative_tts.schema.train import TrainTargetConfig
 from speculative_tts.state_dicts import write_tensors
@@ -30,6 +29,7 @@ from speculative_tts.training.journal import Log, silent
 from speculative_tts.training.loop import Learning, Training, TrainingPlan, Values
 from speculative_tts.training.optimiser import Muon, adamw
 from speculative_tts.training.state import TRAINING, done_before, settings_of
+from speculative_tts.typed import write_json
 from speculative_tts_makers.corpora.texts import WORDS
 from speculative_tts_makers.training.acoustic import AcousticPull
 from speculative_tts_makers.training.guided import GuidedLM, Look, Shape

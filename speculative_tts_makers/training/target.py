@@ -20,7 +20,6 @@ from torch.nn.functional import cross_entropy
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.models.layout import SpeechLayout
-from speculative_tts.records import write_json
 from speculative_tts.schema.train import TrainTargetConfig
 from speculative_tts.state_dicts import write_tensors
 from speculative_tts.training.checkpoint import source_hash
@@ -28,6 +27,7 @@ from speculative_tts.training.data.pairs import IGNORED
 from speculative_tts.training.journal import Log, silent
 from speculative_tts.training.loop import Learning, Training, TrainingPlan, Values
 from speculative_tts.training.state import TRAINING, done_before, settings_of
+from speculative_tts.typed import write_json
 from speculative_tts_makers.corpora.flite import WORDS
 from speculative_tts_makers.training.acoustic import AcousticPull
 from speculative_tts_makers.training.grow import grow_target

@@ -58,12 +58,8 @@ from speculative_tts_makers.training.valle_losses import Extras, ar_losses, nar_
 from speculative_tts_makers.training.valle_start import fresh_valle, sound_alike
 from speculative_tts_makers.training.watch import TinySampling, Watch
 
-BEGIN, END, FIRST_WORD = 1, 2, 3
-"""Text ids of the official front end: 0 pads, the sorted symbols start at 3."""
-
-WHOLE = 1 << 30
-"""End of the last stage: beyond any training."""
-
+BEGIN, END, FIRST_WORD = 1, 2, 3  # text ids of the official front end: 0 pads, symbols follow
+WHOLE = 1 << 30  # end of the last stage: beyond any training
 TARGET, HEADS = "target", "heads"  # what is exported, beside the training
 
 
@@ -86,20 +82,15 @@ class StageConfig:
 class TrainValleConfig:
     """Everything that decides a training run."""
 
+    # sizes that half a core can train in an hour
     dim: int = 160
     heads: int = 5
     layers: int = 6
-    """Sizes that half a core can train in an hour."""
-    nar_scale: float = 0.6
-    """The NAR's width, heads and layers over the AR's: it only refines the AR's codes."""
-    nar_spread: float = 0.3
-    """Variance of the NAR's spread labels, over the mean square of a layer's codes."""
-    predictions: int = 8
-    """Multi-token heads, the AR's own among them."""
-    prediction_weight: float = 0.3
-    """Weight of each further head's cross entropy; the paper's is 1."""
-    prediction_stride: int = 3
-    """Further heads are trained on one position in so many, different ones at each step."""
+    nar_scale: float = 0.6  # its width, heads and layers over the AR's: it only refines codes
+    nar_spread: float = 0.3  # variance of its spread labels, over the mean square of codes
+    predictions: int = 8  # multi-token heads, the AR's own among them
+    prediction_weight: float = 0.3  # of each further head's cross entropy; the paper's is 1
+    prediction_stride: int = 3  # further heads see one position in so many, others at each step
     probe_weight: float = 0.5
     ar: StageConfig = field(default_factory=lambda: StageConfig(steps=1500, decay_steps=600))
     nar: StageConfig = field(default_factory=lambda: StageConfig(steps=1000, decay_steps=500))
@@ -117,8 +108,8 @@ class TrainValleConfig:
     weight_decay: float = 0.05
     watch_rows_step: int = 4
     seed: int = 1
+    # a run of this trainer to start from, with all lengths of utterances from the first step
     init: Path | None = None
-    """A run of this trainer to start from, with all lengths of utterances from the first step."""
     first_shard: int = 0
 
     def __post_init__(self) -> None:
@@ -326,11 +317,7 @@ class TinyNARTraining(StageTraining):
 
 
 def train_valle(
-    config: TrainValleConfig,
-    corpus: Path,
-    out: Path,
-    accelerator: Accelerator,
-    track: Log = silent,
+    config: TrainValleConfig, corpus: Path, out: Path, accelerator: Accelerator, track: Log = silent
 ) -> dict[str, Any]:
     """Train AR, heads and NAR on the corpus of `prepare_residual`, or resume after a kill.
 

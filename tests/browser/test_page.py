@@ -12,7 +12,8 @@ import soundfile
 from synthetic_runs import make_run, make_ssd_runs
 
 from speculative_tts.commands.report import main
-from speculative_tts.records import write_json, write_jsonl
+from speculative_tts.records import write_jsonl
+from speculative_tts.typed import write_json
 
 pytestmark = pytest.mark.whole
 HOSTILE = "</script><script>document.title='hacked'</script><img src=x onerror=alert(1)>"

@@ -64,31 +64,13 @@ def test_the_best_path_is_that_of_enumeration(
     last = seed % VOCAB
     paths = all_paths(scores[0], q, k, last if boundary else None, union=union)
     best = max(paths.values())
-    search = PathSearch(DenseTransitions(q), k, union, boundary)
-    for find in (search.best, search.best_batch):
-        found = find(scores, torch.tensor([last]))
-        if best == -math.inf:
-            assert bool(found.dead)
-            assert found.tokens[0].tolist() == scores[0].argmax(-1).tolist()
-        else:
-            assert not found.dead
-            assert paths[tuple(found.tokens[0].tolist())] == pytest.approx(best, abs=1e-9)
-
-
-@given(seeds, heads, top_ks, flags, flags, flags)
-def test_a_cpu_finds_the_references_paths(
-    seed: int, n: int, k: int, union: bool, boundary: bool, sparse: bool
-) -> None:
-    """In float32 too, where sums depend on their order."""
-    scores, q = random_problem(seed, n, 3, zeros=False)
-    table: DenseTransitions | SparseTransitions = DenseTransitions(q.float())
-    if sparse:
-        empty = torch.zeros(0, dtype=torch.int64)
-        table = SparseTransitions(empty, empty.float(), q[:, 0].float(), q[0].float(), VOCAB)
-    search, last = PathSearch(table, k, union, boundary), torch.arange(3)
-    found, expected = (f(scores.float(), last) for f in (search.best, search.best_batch))
-    assert torch.equal(found.tokens, expected.tokens)
-    assert torch.equal(found.dead, expected.dead)
+    found = PathSearch(DenseTransitions(q), k, union, boundary).best(scores, torch.tensor([last]))
+    if best == -math.inf:
+        assert bool(found.dead)
+        assert found.tokens[0].tolist() == scores[0].argmax(-1).tolist()
+    else:
+        assert not found.dead
+        assert paths[tuple(found.tokens[0].tolist())] == pytest.approx(best, abs=1e-9)
 
 
 @given(seeds, heads, top_ks, flags)
@@ -99,8 +81,7 @@ def test_a_dead_block_takes_each_heads_likeliest(seed: int, n: int, k: int, unio
     q[last] = IMPOSSIBLE
     search, ids = PathSearch(DenseTransitions(q), k, union, boundary=True), scores.topk(k).indices
     half = torch.full((1, n), 0.5, dtype=torch.float64)
-    best = [find(scores, last) for find in (search.best, search.best_batch)]
-    for found in (*best, search.sample(scores, ids, last, half)):
+    for found in (search.best(scores, last), search.sample(scores, ids, last, half)):
         assert bool(found.dead)
         assert found.tokens[0].tolist() == scores[0].argmax(-1).tolist()
 

@@ -31,7 +31,8 @@ from speculative_tts.files import (
     write_atomic,
     writing,
 )
-from speculative_tts.records import Appender, read_jsonl, write_json
+from speculative_tts.records import Appender, read_jsonl
+from speculative_tts.typed import write_json
 
 PACKAGES = [*Path(__file__).parents[2].glob("speculative_tts*")]
 

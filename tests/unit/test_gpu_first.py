@@ -22,12 +22,14 @@ COMMANDS: dict[str, ModuleType] = {
     "sst-train-draft": train_draft,
 }
 STAND_IN = """#!{python}
-import json, os, pathlib, sys
+import json, os, pathlib, sys, time
 name, given = pathlib.Path(sys.argv[0]).name, sys.argv[1:]
 if given[:1] == ["-c"]:  # asks for a GPU
     sys.exit(int(os.environ["NO_GPU"]))
 with open(os.environ["NOTED"], "a") as file:
     print(json.dumps([name, *given]), file=file)
+if os.environ.get("LONG") in given:  # until what runs beside it has begun
+    time.sleep(2)
 print("done by", name)
 sys.exit(name == os.environ.get("FAILS"))
 """
@@ -56,11 +58,17 @@ def rehearse(tmp_path: Path) -> Rehearse:
     return run
 
 
+def beside(given: list[str]) -> bool:
+    """True of what is compiled beside the tests, and ended with them."""
+    return any("/busy" in one for one in given)
+
+
 def names(ran: list[list[str]]) -> list[str]:
-    """What each command is: pytest and scripts are Python's."""
+    """What each command is, but for those beside the tests: pytest and scripts are Python's."""
     return [
         command if command != "python" else Path(given[1] if given[0] == "-m" else given[0]).name
         for command, *given in ran
+        if not beside(given)
     ]
 
 
@@ -78,6 +86,15 @@ def test_all_parts_are_run_with_settings_that_exist(rehearse: Rehearse, tmp_path
     logs = {file.name for file in (tmp_path / "out").iterdir()}
     assert logs >= {"tests.txt", "bench.txt", "table.txt", "decode_float32.txt", "nvidia_smi.txt"}
     assert (tmp_path / "out" / "bench.txt").read_text() == "done by sst-bench\n"
+
+
+def test_what_is_timed_later_is_compiled_beside_the_tests(rehearse: Rehearse) -> None:
+    """By the same commands: a decode in each format, or a bench of few tokens; nothing waits."""
+    _, ran = rehearse(LONG="pytest")
+    early = [[command, *given] for command, *given in ran if beside(given)]
+    assert sorted(command for command, *_ in early) == ["sst-bench", *["sst-decode"] * 3]
+    for command, *given in early:
+        assert COMMANDS[command].main.compose_sweep(given)
 
 
 def test_a_part_that_fails_does_not_keep_the_others(rehearse: Rehearse) -> None:

@@ -19,10 +19,9 @@ from speculative_tts.records import (
     read_list,
     spread,
     to_row,
-    write_json,
     write_jsonl,
 )
-from speculative_tts.typed import json_text, not_finite, read_json, typed
+from speculative_tts.typed import json_text, not_finite, read_json, typed, write_json
 
 RECORD = DecodeRecord(
     id="a",

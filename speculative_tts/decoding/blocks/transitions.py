@@ -26,21 +26,17 @@ class Transitions(Protocol):
     @property
     def ids(self) -> int:
         """Codes and the ids after them."""
-        ...
 
     @property
     def arrays(self) -> dict[str, Tensor]:
         """Its numbers as a native search reads them (`Transitions` in native.h)."""
-        ...
 
     @property
     def size(self) -> int:
         """Codes. Ids after them (stop ids) may be asked for too: nothing leads to or from them."""
-        ...
 
     def pairs(self, before: Before, after: After) -> Logarithms:
         """Logarithms of Q for each of `before` and `after`."""
-        ...
 
 
 class DenseTransitions:

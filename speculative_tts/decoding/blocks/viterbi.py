@@ -9,8 +9,8 @@ to a constant of each head, so nothing is normalised. Batched and of fixed shape
 by the host; only on a CPU, where reading is free, a union is as wide as it has to be. One exception
 to the paper: a block in which no path is possible takes each head's likeliest candidate.
 
-Shapes: m candidates, transitions [batch, m of the later token, m of the earlier]. Torch only; best
-paths on a CPU come from `decoding.blocks.cpu_search`, tested to equal those of `best_path` here.
+Shapes: m candidates, transitions [batch, m of the later token, m of the earlier]. Torch only: the
+reference of the native search (`native/search.cpp`), which a CPU runs, and of a GPU's kernels.
 """
 
 from collections.abc import Sequence
@@ -20,8 +20,7 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
-from speculative_tts.decoding.blocks import cpu_search
-from speculative_tts.decoding.blocks.transitions import IMPOSSIBLE
+from speculative_tts.decoding.blocks.transitions import IMPOSSIBLE, Transitions
 from speculative_tts.decoding.sampling.randomness import draw
 from speculative_tts.models.host import readable
 
@@ -62,8 +61,16 @@ class Lattice:
 
 
 @dataclass(frozen=True)
-class PathSearch(cpu_search.LatticeSettings):
-    """Search the lattice of these settings for a path."""
+class PathSearch:
+    """Search a lattice for a path: `top_k` candidates a head, and the transitions between them.
+
+    `union` gives all positions the candidates of all heads; `boundary` counts Q(last, a_1) too.
+    """
+
+    transitions: Transitions
+    top_k: int
+    union: bool = True
+    boundary: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.top_k <= self.transitions.size:
@@ -73,12 +80,6 @@ class PathSearch(cpu_search.LatticeSettings):
 
     def best(self, scores: Scores, last: PerRow) -> Path:
         """The most probable path of log scores, -inf for ids that no path may take."""
-        if readable(scores):
-            return Path(*cpu_search.best_paths(self, scores, last))
-        return self.best_batch(scores, last)
-
-    def best_batch(self, scores: Scores, last: PerRow) -> Path:
-        """Search a whole batch at once: the readable reference, which a GPU runs."""
         ids = scores.topk(self.top_k, -1).indices
         return best_path(self._lattice(ids, scores, last))
 

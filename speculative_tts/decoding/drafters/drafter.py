@@ -31,11 +31,9 @@ class Drafter(Protocol):
     @property
     def reach(self) -> int | None:
         """The largest lookahead it can serve; None: any."""
-        ...
 
     def start(self, size: Size) -> "Drafting":
         """Return the state that batches of a size need."""
-        ...
 
 
 class Drafting(Protocol):
@@ -43,11 +41,9 @@ class Drafting(Protocol):
 
     def load(self, requests: list[Request]) -> None:
         """Begin a batch."""
-        ...
 
     def row(self, index: int) -> Self:
         """Return one row as drafts of its own in the same tensors, once a batch is loaded."""
-        ...
 
     def propose(self, rows: BatchState, sampler: Sampler, lookahead: int) -> tuple[PerRow, Laws]:
         """Write up to `lookahead` tokens after those of `rows`, provisionally.
@@ -55,11 +51,9 @@ class Drafting(Protocol):
         Returns how many count in each row (none after a stop id, none that would leave no room for
         the token after them: `room`, `up_to_stop`), and their distributions; drafted <= lookahead.
         """
-        ...
 
     def native(self, sampler: Sampler, lookahead: int) -> NativeDrafter | None:
         """Return the drafter for native rounds of a loaded batch; None where Python drafts."""
-        ...
 
     def observe(self, hidden: States, accepted: PerRow) -> None:
         """Update after a verification; hidden: the target's states after each token it was fed.
@@ -68,7 +62,6 @@ class Drafting(Protocol):
         follows them was drawn from the state at `accepted`. The first one comes with the prompt's
         last state and 0.
         """
-        ...
 
 
 class CacheReader(ABC):

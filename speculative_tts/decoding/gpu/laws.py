@@ -14,7 +14,7 @@ from speculative_tts.native.sample import Places, Sampling
 
 MOST = 64  # tokens that top-k may keep: more are ranked by torch
 PART = 1024  # ids that a program looks for candidates in, at least
-PARTS = 16  # programs that share a row, about
+PARTS = 20  # programs that share a row, at most
 TILE = 8192  # ids that a program reads at a time where it has a whole row
 NOWHERE, EARLY, EVERYWHERE = range(3)  # where barred ids have no chance
 LANES = 512  # ids of a tile for each warp
@@ -135,7 +135,7 @@ def _repetition_aware(given: tuple[Tensor, ...], s: Sampling, history: Tensor) -
         *given, history, found.values, found.ids, found.stats, found.out, vocab, new, found.parts,
         history.stride(0), s.temperature, s.top_p, s.often,
         PARTS=power_of_2(found.parts), WINDOW=s.window, PLACES=power_of_2(s.window),
-        TILE=min(tile, 2048), AGAIN=again, **found.sizes,
+        TILE=min(tile, 4096), AGAIN=again, **found.sizes | {"num_warps": 8},
     )  # fmt: skip
     return found.out
 

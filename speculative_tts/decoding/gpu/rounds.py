@@ -93,6 +93,15 @@ def renew(rows: RowTensors) -> None:
     )  # fmt: skip
 
 
+def leave(rows: RowTensors, answer: Tensor) -> None:
+    """Write whether all rows are done to memory of the host that the device can reach (pinned)."""
+    batch = len(rows.done)
+    launch(
+        "rounds.leave_kernel", (1,), rows.done, answer, batch,
+        SIZE=power_of_2(batch), num_warps=1,
+    )  # fmt: skip
+
+
 def settle(
     rule: AcceptanceRule,
     rows: RowTensors,

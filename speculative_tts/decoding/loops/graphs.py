@@ -15,6 +15,8 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import torch
 
 from speculative_tts.decoding.batch import BatchState, Request, Size
+from speculative_tts.decoding.gpu import rounds
+from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.models.gpu.capture import recorded, replays
 
@@ -33,23 +35,18 @@ class Loop(Protocol):
 
     def load(self, requests: list[Request]) -> None:
         """Begin a batch: prefill and first tokens."""
-        ...
 
     def step(self) -> None:
         """Decode the next tokens of all rows."""
-        ...
 
     def run_native(self, number: int) -> bool:
         """Run up to `number` steps in one native call and return True; else run none."""
-        ...
 
     def row(self, index: int) -> Self:
         """Return one row as a loop of its own in the same tensors, once the batch is loaded."""
-        ...
 
     def outcomes(self) -> list[Outcome]:
         """Return one outcome per row; call when all rows are done."""
-        ...
 
 
 AnyLoop = TypeVar("AnyLoop", bound=Loop)
@@ -88,7 +85,7 @@ class Graphs:
         self, capture: Capture | None = None, free_share: Callable[[], float] = free_share
     ) -> None:
         self.capture, self.free_share = capture, free_share
-        self.kept: dict[Hashable, tuple[Any, Step]] = {}
+        self.kept: dict[Hashable, tuple[Any, Step, Ended]] = {}
 
     def decode(
         self, looping: LoopSpec[Any], requests: list[Request], loaded: Step = lambda: None
@@ -116,11 +113,11 @@ class Graphs:
 
         Where steps are native, after each next number of `strides`, which do not end.
         """
-        with self._taken(looping, Size.of(requests, looping.slack)) as (loop, step):
+        with self._taken(looping, Size.of(requests, looping.slack)) as (loop, step, ended):
             with self._replays():
                 loop.load(requests)
             loaded()
-            ended = Ended(loop.rows)
+            ended.begin()
             for number in repeat(1) if strides is None else strides:
                 if number > 1:
                     loop.run_native(number - 1)
@@ -128,6 +125,7 @@ class Graphs:
                 if ended():
                     return
                 step()
+                ended.mark()
 
     @torch.inference_mode()
     def stream(
@@ -149,7 +147,7 @@ class Graphs:
         Yields after prefills and after steps the rows that are running, by their number, and
         whether each is done. The next request of a row is asked for once that has been seen.
         """
-        with self._taken(looping, size) as (loop, step):
+        with self._taken(looping, size) as (loop, step, _):
             with self._replays():
                 loop.load([*islice(queue, size.batch)])
             running = {index: loop.row(index) for index in range(size.batch)}
@@ -201,28 +199,34 @@ class Graphs:
                 torch.cuda.empty_cache()
 
     @contextmanager
-    def _taken(self, looping: LoopSpec[AnyLoop], size: Size) -> Iterator[tuple[AnyLoop, Step]]:
+    def _taken(
+        self, looping: LoopSpec[AnyLoop], size: Size
+    ) -> Iterator[tuple[AnyLoop, Step, "Ended"]]:
         """Take out a kept loop and its step, or make new ones; keep them afterwards."""
         if self.capture is None or looping.key is None:
             loop = looping.make(size)
-            yield loop, loop.step
+            ended = Ended(loop.rows)
+            yield loop, ended.after(loop.step), ended
             return
-        size, loop, step = self._captured(looping, size)
-        yield loop, step
-        self.kept[looping.key, size] = loop, step
+        size, taken = self._captured(looping, size)
+        yield taken
+        self.kept[looping.key, size] = taken
 
-    def _captured(self, looping: LoopSpec[AnyLoop], size: Size) -> tuple[Size, AnyLoop, Step]:
+    def _captured(
+        self, looping: LoopSpec[AnyLoop], size: Size
+    ) -> tuple[Size, tuple[AnyLoop, Step, "Ended"]]:
         """Use the exact size if the model is too short for the bucket."""
         assert self.capture is not None
         for fitting in (size.bucket(), size):
             if (looping.key, fitting) in self.kept:
-                return fitting, *self.kept.pop((looping.key, fitting))
+                return fitting, self.kept.pop((looping.key, fitting))
         self._let_go(until=lambda: self.free_share() >= LEAST_FREE)
         try:
             size, loop = size.bucket(), looping.make(size.bucket())
         except ValueError:
             loop = looping.make(size)
-        return size, loop, self.capture(loop.step)
+        ended = Ended(loop.rows)
+        return size, (loop, self.capture(ended.after(loop.step)), ended)
 
 
 def rows_that_fit(free: int, row: int) -> int:
@@ -234,27 +238,54 @@ EAGER = Graphs()
 
 
 class Ended:
-    """Ask whether all rows are done; on a GPU one step late, copied while the next step runs."""
+    """Says whether all rows are done; on a GPU one step late, so that none waits for the host.
+
+    There each step leaves the answer in the host's memory, which is read once the step before the
+    newest has ended.
+    """
 
     def __init__(self, rows: BatchState) -> None:
-        self._rows, on_gpu = rows, rows.done.is_cuda
-        self._answer = torch.zeros((), dtype=torch.bool, pin_memory=on_gpu)
-        self._copied = torch.cuda.Event() if on_gpu else None  # type: ignore[no-untyped-call]
-        self._ask()
+        self._rows, self._on_gpu = rows, rows.done.is_cuda
+        self._answer = torch.zeros((), dtype=torch.bool, pin_memory=self._on_gpu)
+        self._marks: deque[torch.cuda.Event] = deque()
+
+    def after(self, step: Step) -> Step:
+        """Return a step that leaves the answer; it may be captured."""
+
+        def told() -> None:
+            step()
+            self._leave()
+
+        return told if self._on_gpu else step
+
+    def begin(self) -> None:
+        """Begin a batch, whose first tokens are there."""
+        self._marks.clear()
+        if self._on_gpu:
+            self._leave()
+            self.mark()
+
+    def mark(self) -> None:
+        """Mark the end of what was launched so far."""
+        if self._on_gpu:
+            mark = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            mark.record()
+            self._marks.append(mark)
 
     def __call__(self) -> bool:
-        """Ask again, and say what the answer was before."""
-        if self._copied is None:
+        """Return whether all rows were done at the last mark but one, or at the only one."""
+        if not self._on_gpu:
             return self._rows.finished
-        self._copied.synchronize()
-        ended = bool(self._answer)
-        self._ask()
-        return ended
+        self._marks[0].synchronize()
+        if len(self._marks) > 1:
+            self._marks.popleft()
+        return bool(self._answer)
 
-    def _ask(self) -> None:
-        if self._copied is not None:
+    def _leave(self) -> None:
+        if runs(self._rows.done):
+            rounds.leave(self._rows, self._answer)
+        else:
             self._answer.copy_(self._rows.done.all(), non_blocking=True)
-            self._copied.record()
 
 
 def cuda_graph(step: Step) -> Step:

@@ -51,19 +51,15 @@ class Artefacts(Protocol):
     @property
     def memberships(self) -> Mapping[str, Tensor]:
         """Arguments of `Group`: the groups that the settings name."""
-        ...
 
     def nearest(self, source: Any, number: int) -> Tensor:
         """Return each token's nearest neighbours, [vocab, number]; its own id stands for none."""
-        ...
 
     def code_vectors(self, source: Any) -> Tensor:
         """Return a vector of length 1 per token, [vocab, size]; NaN where a token is no code."""
-        ...
 
     def readable(self, x: Tensor) -> bool:
         """Return whether the host may read numbers of this tensor without waiting."""
-        ...
 
 
 class AcceptanceRule:

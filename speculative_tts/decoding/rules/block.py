@@ -124,11 +124,7 @@ class BlockRule(AcceptanceRule):
         return self.by.acceptance_probability(target_probs, draft_probs)
 
     def accept(
-        self,
-        target_probs: Probs,
-        draft_probs: Probs,
-        drafted: Ids,
-        uniforms: Uniforms,
+        self, target_probs: Probs, draft_probs: Probs, drafted: Ids, uniforms: Uniforms
     ) -> Flags:
         """Judge tokens alone by the token rule, which a block of one equals."""
         return self.by.accept(target_probs, draft_probs, drafted, uniforms)

@@ -126,7 +126,6 @@ class RepetitionAware(Sampler):
 
 
 def _places(ids: tuple[int, ...], vocab: int, device: torch.device) -> Bool[Tensor, " vocab"]:
-    """Return flags that are true at these ids."""
     places = torch.arange(vocab, device=device)
     return reduce(torch.logical_or, [places == id_ for id_ in ids])
 

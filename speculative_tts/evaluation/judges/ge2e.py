@@ -41,11 +41,7 @@ class Ge2e(VoiceComparison, WheelModel):
     @property
     def options(self) -> dict[str, Any]:
         """Weights and options of the front end."""
-        return {
-            "weights_sha256": WEIGHTS.fingerprint(),
-            "silence_trimming": False,
-            "floor": FLOOR,
-        }
+        return {"weights_sha256": WEIGHTS.fingerprint(), "silence_trimming": False, "floor": FLOOR}
 
     def load(self) -> Measure:
         """Load the model as a function from a wave to its embedding (256 numbers, unit length)."""

@@ -183,7 +183,6 @@ class _Reader:
         return heads.gains(*(self._take(name, (width,)) for name in names)).to(self._device)
 
     def vector(self, name: str, size: int) -> Tensor:
-        """Return one vector of the checkpoint."""
         return self._take(name, (size,)).to(self._device, self._dtype)
 
     def _take(self, name: str, shape: tuple[int, ...]) -> Tensor:

@@ -7,31 +7,21 @@ not depend on how many rows there are. `Dense` is torch's.
 A weight in 8 bits has a scale for each output; what it is fed is rounded to as many of 16 bits as
 leave sums exact, so its products are the same on every machine. torch has no such products: there
 it stays in the format that it has.
-
-A BLAS first copies the weight into the order its kernel wants, for every product of few rows, which
-takes about twice as long. A second copy of the weight as panels of 32 columns needs no such step:
-each panel is one small product. It costs memory, so large weights go without.
 """
 
 import ctypes
 from abc import ABC, abstractmethod
 
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from speculative_tts.models.decoder.packed import rounded
 from speculative_tts.models.gpu.products import Fused, product
-from speculative_tts.models.gpu.tiles import FEW as FEW_ON_GPU
+from speculative_tts.models.gpu.tiles import FEW
 from speculative_tts.models.gpu.triton_runtime import suits
 from speculative_tts.native.library import library
 from speculative_tts.native.memory import copied
 from speculative_tts.native.step import FORMATS, NativeMatrix, pack, padded_vector, unpack
-
-PANEL = 32  # columns
-NARROW = 256  # columns below which panels gain nothing
-FEW = range(3, 17)  # rows at which panels win; a draft's steps of 1 or 2 do without the memory
-LARGEST = 64 << 20  # bytes of a weight that may have a second copy
 
 
 class Matrix(ABC):
@@ -151,21 +141,13 @@ class Dense(Matrix):
         self.nbytes = weight.nbytes + (0 if bias is None else bias.nbytes)
         self._bias = bias
         self._weight = weight.t().contiguous().t() if weight.is_cuda else weight.contiguous()
-        self._wanted = has_panels(self._weight)
-        self._panels: Tensor | None = None  # made when first needed
 
     def __call__(self, x: Tensor, addend: Tensor | None = None) -> Tensor:
         """See `Matrix`."""
         if self._ours(x):
             return product(x.contiguous(), self.by_output(), Fused(self._bias, addend))
         first, second = (self._bias, addend) if addend is None else (addend, self._bias)
-        if not self._wanted or len(x) not in FEW:
-            out = (
-                torch.mm(x, self._weight) if first is None else torch.addmm(first, x, self._weight)
-            )
-        else:
-            out = self._by_panels(x)
-            out = out if first is None else out.add_(first)
+        out = torch.mm(x, self._weight) if first is None else torch.addmm(first, x, self._weight)
         return out if second is None else out + second
 
     def in_float32(self, x: Tensor) -> Tensor:
@@ -188,13 +170,7 @@ class Dense(Matrix):
 
     def _ours(self, x: Tensor) -> bool:
         """True if a kernel of `models.gpu` takes such a product."""
-        return len(x) <= FEW_ON_GPU and x.dtype is self._weight.dtype and suits(x)
-
-    def _by_panels(self, x: Tensor) -> Tensor:
-        if self._panels is None:
-            self._panels = _panels(self._weight)
-        parts = torch.bmm(x.expand(len(self._panels), -1, -1), self._panels).transpose(0, 1)
-        return parts.reshape(len(x), -1)[:, : self.shape[1]]
+        return len(x) <= FEW and x.dtype is self._weight.dtype and suits(x)
 
     def dense(self) -> Tensor:
         """See `Matrix`."""
@@ -208,19 +184,3 @@ class Dense(Matrix):
         """See `Matrix`."""
         bias = None if self._bias is None else self._bias.clone()
         return Dense(self._weight.clone(), bias)
-
-
-def has_panels(weight: Tensor) -> bool:
-    """Return whether a second copy of it would pay."""
-    return (
-        weight.device.type == "cpu"
-        and weight.dtype == torch.float32
-        and weight.shape[1] >= NARROW
-        and weight.nbytes <= LARGEST
-    )
-
-
-def _panels(weight: Tensor) -> Tensor:
-    """Return [in, out] as [panels, in, PANEL], zeros after the last column."""
-    whole = F.pad(weight, (0, -weight.shape[1] % PANEL))
-    return whole.view(len(weight), -1, PANEL).transpose(0, 1).contiguous()

@@ -8,6 +8,7 @@ from speculative_tts.models.decoder.cache import Cache, KVCache
 from speculative_tts.models.decoder.decoder import Decoder
 from speculative_tts.models.decoder.matrix import Matrix, Packed
 from speculative_tts.models.gpu import prefill
+from speculative_tts.models.gpu.norms import gathered
 from speculative_tts.models.gpu.triton_runtime import suits
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.speech_lm import FromStates, Layout
@@ -45,7 +46,7 @@ class CodeLM(FromStates):
 
     def embed(self, ids: Tensor) -> Tensor:
         """Inputs of speech ids: [..., hidden]. Here the embedding's first rows are theirs."""
-        return F.embedding(ids, self.embedding)
+        return embedded(ids, self.embedding)
 
     def prompt_ids(self, prompt: Prompt) -> list[int]:
         """The prompt as rows of the embedding. ValueError says why it cannot be spoken."""
@@ -108,3 +109,10 @@ class CodeLM(FromStates):
     def logits(self, hidden: Tensor) -> Tensor:
         """float32 logits over speech ids of final hidden states [..., hidden]."""
         return self.head.in_float32(hidden.flatten(0, -2)).view(*hidden.shape[:-1], -1)
+
+
+def embedded(ids: Tensor, table: Tensor) -> Tensor:
+    """Return the table's rows of these ids: [..., hidden]."""
+    if suits(table) and not torch.is_grad_enabled():
+        return gathered(ids, table)
+    return F.embedding(ids, table)

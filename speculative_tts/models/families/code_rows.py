@@ -8,7 +8,6 @@ exactly that of a sampler which masks text rows, and a fifth less to read a step
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from speculative_tts.models.decoder.config import DecoderConfig
@@ -23,7 +22,7 @@ from speculative_tts.models.decoder.loading import (
     stored_rows,
 )
 from speculative_tts.models.decoder.matrix import Matrix, matrix
-from speculative_tts.models.families.code_lm import CodeLM
+from speculative_tts.models.families.code_lm import CodeLM, embedded
 from speculative_tts.models.families.row_layout import TOKENIZER, RowLayout
 from speculative_tts.schema.common import CheckpointConfig
 
@@ -70,7 +69,7 @@ class RowLM(CodeLM):
 
     def embed(self, ids: Tensor) -> Tensor:
         """Inputs of speech ids: [..., hidden]."""
-        return F.embedding(self._order[ids], self.embedding)
+        return embedded(self._order[ids], self.embedding)
 
     def _rows_of_ids(self) -> Tensor:
         return self._order

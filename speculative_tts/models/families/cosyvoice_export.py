@@ -20,8 +20,8 @@ from speculative_tts.models.families.cosyvoice_files import (
     merged_ids,
 )
 from speculative_tts.models.families.merged_vocab import BIAS
-from speculative_tts.records import write_json
 from speculative_tts.state_dicts import write_tensors
+from speculative_tts.typed import write_json
 
 _SMALL = (".json", ".txt", ".jinja")  # a tokenizer, a template, configurations
 

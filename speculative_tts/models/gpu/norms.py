@@ -44,14 +44,25 @@ def gated(wide: Tensor) -> Tensor:
     return out
 
 
+def gathered(ids: Tensor, table: Tensor) -> Tensor:
+    """Return table[ids] of a table [rows, hidden]: [..., hidden]."""
+    from speculative_tts.models.gpu.kernels.norm import gather_kernel
+
+    k, pdl = table.shape[1], launches_early(table.device)
+    out = table.new_empty(*ids.shape, k)
+    grid = (ids.numel(), -(-k // GATES))
+    launch(gather_kernel, grid, ids.contiguous(), table, out, k, B=GATES, PDL=pdl, pdl=pdl)
+    return out
+
+
 def joined(states: Tensor, inputs: Tensor, dtype: torch.dtype) -> Tensor:
     """Return [states, inputs] of each row in a format, both [rows, hidden]."""
     from speculative_tts.models.gpu.kernels.norm import join_kernel
 
     rows, k = states.shape
-    out = states.new_empty(rows, 2 * k, dtype=dtype)
-    grid = (rows, -(-k // GATES))
-    launch(join_kernel, grid, states.contiguous(), inputs.contiguous(), out, k, B=GATES)
+    out, pdl = states.new_empty(rows, 2 * k, dtype=dtype), launches_early(states.device)
+    grid, both = (rows, -(-k // GATES)), (states.contiguous(), inputs.contiguous())
+    launch(join_kernel, grid, *both, out, k, B=GATES, PDL=pdl, pdl=pdl)
     return out
 
 

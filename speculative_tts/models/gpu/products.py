@@ -7,8 +7,10 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from speculative_tts.models.gpu import tiles, tuning
-from speculative_tts.models.gpu.tiles import FEW, GemvTile, ProductShape
+from speculative_tts.models.gpu.tiles import FEW, GemvTile, HeldTile, ProductShape
 from speculative_tts.models.gpu.triton_runtime import launch, launches_early, power_of_2
+
+LEAST = 8  # rows of a matrix unit's tile
 
 
 class Fused(NamedTuple):
@@ -38,7 +40,7 @@ def product(
     Both contiguous, of one format; dtype: the result's, by default theirs. The addend is no result
     of the kernel just before.
     """
-    from speculative_tts.models.gpu.kernels.product import gemv_kernel, rows_kernel
+    from speculative_tts.models.gpu.kernels.product import gemv_kernel, held_kernel, rows_kernel
 
     (rows, k), pdl = x.shape, launches_early(x.device)
     n = len(weight) // 2 if fused.gated else len(weight)
@@ -66,6 +68,13 @@ def product(
         launch(
             gemv_kernel, grid, x, weight, bias, addend, out, n, k, floor2,
             M=rows, MB=power_of_2(rows), BN=tile.outputs, B1=first, B2=second, **flags,
+            num_warps=tile.warps, pdl=pdl,
+        )  # fmt: skip
+    elif isinstance(tile, HeldTile):
+        launch(
+            held_kernel, grid, x, weight, bias, addend, out, rows, n, k, floor2,
+            BN=tile.outputs, BK=tile.inputs, MB=power_of_2(rows, LEAST), SHARES=tile.warps,
+            STEPS=tile.steps(k), EVEN=tile.even(k), **flags,
             num_warps=tile.warps, pdl=pdl,
         )  # fmt: skip
     else:

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from speculative_tts.files import OutputError
-from speculative_tts.records import write_json
-from speculative_tts.typed import read_json
+from speculative_tts.typed import read_json, write_json
 
 SHIPPED = Path(__file__).parent / "tiles"
 FEW = 16  # rows whose products are ours; cuBLAS has those of more
@@ -44,6 +43,22 @@ class RowsTile(NamedTuple):
     ahead: int = 1024
 
 
+class HeldTile(NamedTuple):
+    """Outputs of a block that holds all their weights, and inputs of a warp's share at a time."""
+
+    outputs: int
+    inputs: int
+    warps: int
+
+    def steps(self, k: int) -> int:
+        """Return how many times the warps take their inputs until they have all k."""
+        return -(-k // (self.inputs * self.warps))
+
+    def even(self, k: int) -> bool:
+        """Return whether the last time they take as many as before."""
+        return self.steps(k) * self.inputs * self.warps == k
+
+
 class AttentionTile(NamedTuple):
     """Parts of the old positions, and columns a pass."""
 
@@ -52,7 +67,7 @@ class AttentionTile(NamedTuple):
     warps: int
 
 
-Product = GemvTile | RowsTile
+Product = GemvTile | RowsTile | HeldTile
 logger = logging.getLogger(__name__)
 
 
@@ -156,5 +171,6 @@ def slug(device: torch.device) -> str:
 
 
 def product_of(numbers: list[int]) -> Product:
-    """Return a tile as it was before it became JSON."""
-    return GemvTile(*numbers) if len(numbers) == len(GemvTile._fields) else RowsTile(*numbers)
+    """Return a tile as it was before it became JSON: its kind has so many numbers."""
+    kinds: dict[int, type[Product]] = {len(kind._fields): kind for kind in (GemvTile, HeldTile)}
+    return kinds.get(len(numbers), RowsTile)(*numbers)

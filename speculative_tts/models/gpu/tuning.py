@@ -19,6 +19,7 @@ from speculative_tts.models.gpu.capture import recorded
 from speculative_tts.models.gpu.tiles import (
     MOST_GEMV,
     GemvTile,
+    HeldTile,
     Product,
     ProductShape,
     RowsTile,
@@ -31,6 +32,7 @@ Work = Callable[
 LEAST = 1 << 20  # bytes of a weight below which nothing is gained
 COLD = 200 << 20  # bytes of copies, several times an L2 cache
 REPLAYS = 5
+HELD = 64 << 10  # bytes of weights that a block holds at most
 logger = logging.getLogger(__name__)
 
 
@@ -87,7 +89,16 @@ def candidates(shape: ProductShape, dtype: torch.dtype, rows: int) -> list[Produ
     if rows > 1 and dtype is torch.bfloat16:
         found += [RowsTile(16, 128, 1, 6), RowsTile(16, 128, 2, 6), RowsTile(64, 64, 4, 5)]
         found += [RowsTile(16, 256, 2, 3)] if k >= 2048 else []
+        found += held(shape, dtype)
     return list(dict.fromkeys(found))
+
+
+def held(shape: ProductShape, dtype: torch.dtype) -> list[Product]:
+    """Return tiles whose block holds its weights, where a multiprocessor has room for several."""
+    outputs = 16
+    if outputs * shape.k * (1 + shape.gated) * dtype.itemsize > HELD:
+        return []
+    return [HeldTile(outputs, 64, 2), HeldTile(outputs, 32, 4)]
 
 
 @torch.inference_mode()

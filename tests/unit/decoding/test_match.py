@@ -8,7 +8,7 @@ import pytest
 
 from speculative_tts.commands.decode import main
 from speculative_tts.provenance import plain
-from speculative_tts.records import Counts, DecodeRecord, to_row, write_json, write_jsonl
+from speculative_tts.records import Counts, DecodeRecord, to_row, write_jsonl
 from speculative_tts.runs.folder import DONE
 from speculative_tts.runs.naming import run_name
 from speculative_tts.runs.tune import (
@@ -22,6 +22,7 @@ from speculative_tts.runs.tune import (
 )
 from speculative_tts.schema.decode import DecodeConfig
 from speculative_tts.schema.rules import GroupRule, ToleranceRule
+from speculative_tts.typed import write_json
 
 LOGARITHM = (math.log, math.exp)
 ENDS = (1.0, 140.0)

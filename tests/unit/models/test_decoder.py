@@ -16,7 +16,6 @@ from transformers import (
 )
 
 from speculative_tts.models import host
-from speculative_tts.models.decoder import matrix
 from speculative_tts.models.decoder.config import DecoderConfig
 from speculative_tts.models.decoder.decoder import Decoder
 from speculative_tts.models.decoder.loading import build_decoder, read_state
@@ -106,7 +105,7 @@ def test_hidden_states_equal_transformers(name: str, tmp_path: Path) -> None:
     torch.testing.assert_close(logits, expected, atol=1e-4, rtol=0)
 
 
-@pytest.mark.parametrize("way", ["as it is", "with panels", "reading all of the cache"])
+@pytest.mark.parametrize("way", ["as it is", "reading all of the cache"])
 @pytest.mark.parametrize(
     "name",
     [
@@ -118,12 +117,10 @@ def test_hidden_states_equal_transformers(name: str, tmp_path: Path) -> None:
 def test_extending_in_pieces_with_ragged_starts_equals_one_pass(
     name: str, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Panels are for wide weights, reading all of the cache is a GPU's way: here on small ones.
+    """Reading all of the cache is a GPU's way.
 
     Regression: of one key/value head a step of two rows raised a RuntimeError (view of a sum).
     """
-    if way == "with panels":
-        monkeypatch.setattr(matrix, "NARROW", 1)
     model, native = pair(name, tmp_path)
     monkeypatch.setattr(host, "_fixed", way == "reading all of the cache")
     embed = model.get_input_embeddings()

@@ -1,13 +1,13 @@
 import pytest
 import torch
 
-from speculative_tts.models.decoder.matrix import FEW, LARGEST, NARROW, Dense, has_panels, matrix
+from speculative_tts.models.decoder.matrix import Dense, matrix
 
 pytestmark = pytest.mark.usefixtures("kernels")
 
 
-@pytest.mark.parametrize("width", [1, 50, NARROW - 1, NARROW, NARROW + 33])
-@pytest.mark.parametrize("rows", [1, FEW.start, FEW.stop - 1, FEW.stop])
+@pytest.mark.parametrize("width", [1, 50, 289])
+@pytest.mark.parametrize("rows", [1, 3, 17])
 def test_all_ways_to_multiply_agree(rows: int, width: int) -> None:
     generator = torch.Generator().manual_seed(rows)
     weight, x = (torch.randn(*s, generator=generator) for s in ((48, width), (rows, 48)))
@@ -44,12 +44,3 @@ def test_some_outputs_are_those_of_the_whole(dtype: torch.dtype) -> None:
     assert some.dense().equal(whole.dense()[:, chosen])
     fed = x.to(whole.fed)
     torch.testing.assert_close(some(fed), whole(fed)[:, chosen], rtol=0.01, atol=3e-5)
-
-
-def test_only_wide_float32_weights_of_moderate_size_have_panels() -> None:
-    wide = torch.randn(64, NARROW)
-    assert has_panels(wide)
-    assert not has_panels(wide[:, 1:])
-    assert not has_panels(wide.bfloat16())
-    assert not has_panels(wide.to("meta"))
-    assert not has_panels(torch.empty(LARGEST // 1024 + 1, NARROW))

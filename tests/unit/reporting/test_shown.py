@@ -11,10 +11,10 @@ from speculative_tts.evaluation.metric import Metric
 from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.summary import Bootstrap, read_scores, summarise
-from speculative_tts.records import write_json, write_jsonl
+from speculative_tts.records import write_jsonl
 from speculative_tts.reporting.runs import unscored
 from speculative_tts.reporting.shown import judges_shown
-from speculative_tts.typed import read_json
+from speculative_tts.typed import read_json, write_json
 
 JUDGES = {"wer", "similarity", "dnsmos"}
 

@@ -39,7 +39,6 @@ class _DrawnBy:
 
     @property
     def keys(self) -> dict[str, float]:
-        """Return the keys of a SamplingConfig."""
         temperature = self.temperature if self.do_sample else 0.0
         return {"temperature": temperature, "top_k": self.top_k, "top_p": self.top_p}
 

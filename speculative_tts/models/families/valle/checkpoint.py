@@ -9,9 +9,8 @@ from speculative_tts.models.decoder.loading import read_state
 from speculative_tts.models.families.valle.ar import ValleAR
 from speculative_tts.models.families.valle.config import ValleConfig
 from speculative_tts.models.families.valle.nar import ValleNAR
-from speculative_tts.records import write_json
 from speculative_tts.state_dicts import State, check_fit, read_state_dict, write_tensors
-from speculative_tts.typed import read_json, typed
+from speculative_tts.typed import read_json, typed, write_json
 
 MODEL_TYPE = "valle"
 

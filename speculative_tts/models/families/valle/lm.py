@@ -213,5 +213,4 @@ def valle_code_embedding(folder: Path) -> Tensor:
 
 
 def _frozen(module: nn.Module, dtype: torch.dtype, device: torch.device) -> nn.Module:
-    """A copy for inference."""
     return copy.deepcopy(module).to(device, dtype).eval().requires_grad_(False)

@@ -45,10 +45,26 @@ def gate_kernel(wide, out, N, B: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def join_kernel(states, inputs, out, K, B: tl.constexpr):
+def gather_kernel(ids, table, out, K, B: tl.constexpr, PDL: tl.constexpr):
+    """Write table[ids[row]] to each row, K of each."""
+    row = tl.program_id(0).to(tl.int64)
+    i = tl.program_id(1) * B + tl.arange(0, B)
+    if PDL:
+        gdc_wait()
+        gdc_launch_dependents()
+    x = tl.load(table + tl.load(ids + row).to(tl.int64) * K + i, mask=i < K, other=0.0)
+    tl.store(out + row * K + i, x, mask=i < K)
+
+
+@triton.jit
+@no_type_check
+def join_kernel(states, inputs, out, K, B: tl.constexpr, PDL: tl.constexpr):
     """Write [states, inputs] of each row, K of each."""
     row = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * B + tl.arange(0, B)
+    if PDL:
+        gdc_wait()
+        gdc_launch_dependents()
     x = tl.load(states + row * K + i, mask=i < K, other=0.0)
     tl.store(out + row * 2 * K + i, x.to(out.dtype.element_ty), mask=i < K)
     x = tl.load(inputs + row * K + i, mask=i < K, other=0.0)

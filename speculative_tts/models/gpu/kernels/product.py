@@ -1,6 +1,6 @@
 """Triton kernels of products with few rows, with what precedes and follows a product fused in.
 
-Both compute, for each row m and output n,
+All compute, for each row m and output n,
 
     y = sum_k x[m, k] w[n, k]      [N, K] weights, one output's inputs side by side
     y = y / sqrt(|x[m]|^2 + floor2)      NORM: RMSNorm, whose gain and factor the weight carries
@@ -193,4 +193,55 @@ def rows_kernel(
         if NORM:
             gram = tl.dot(tl.trans(fed), fed, gram, input_precision="ieee")
     squares = tl.sum(tl.where(m[:, None] == m[None, :], gram, 0.0), 0)
+    _finished(y, y_up, squares, shift, shift_up, added, out, n, m, N, M, floor2, NORM, SILU, GATED)
+
+
+@triton.jit
+@no_type_check
+def held_kernel(
+    x, w, bias, addend, out, M, N, K, floor2,
+    BN: tl.constexpr, BK: tl.constexpr, MB: tl.constexpr, SHARES: tl.constexpr,
+    STEPS: tl.constexpr, EVEN: tl.constexpr,
+    NORM: tl.constexpr, BIAS: tl.constexpr, ADD: tl.constexpr, SILU: tl.constexpr,
+    GATED: tl.constexpr, PDL: tl.constexpr,
+):  # fmt: skip
+    """Compute BN outputs of up to MB rows on matrix units in a block that holds all their weights.
+
+    They are in shared memory before the wait, whatever the kernel before still computes. Each warp
+    has a share of the inputs: STEPS * SHARES * BK >= K, EVEN: they are equal. A row's sums do not
+    depend on the others.
+    """
+    n, m = tl.program_id(0) * BN + tl.arange(0, BN), tl.arange(0, MB)
+    share = tl.arange(0, SHARES)[:, None, None] * BK
+    k = share + tl.arange(0, BK)[None, None, :]
+    at = w + n[None, :, None].to(tl.int64) * K + k
+    up = at + N.to(tl.int64) * K
+    held, held_up = (), ()
+    for step in tl.static_range(STEPS):
+        first = step * SHARES * BK
+        inside = (n < N)[None, :, None]
+        if not EVEN:
+            inside = inside & (first + k < K)
+        held = held + (tl.load(at + first, mask=inside, other=0.0),)
+        if GATED:
+            held_up = held_up + (tl.load(up + first, mask=inside, other=0.0),)
+    shift, shift_up, added = _addends(bias, addend, n, m, N, M, BIAS, ADD, GATED)
+    _ordered(PDL)
+    k = share + tl.arange(0, BK)[None, :, None]
+    source = x + m[None, None, :] * K + k
+    sums = tl.zeros([SHARES, BN, MB], tl.float32)
+    sums_up = tl.zeros([SHARES, BN, MB], tl.float32)
+    squared = tl.zeros([SHARES, BK, MB], tl.float32)
+    for step in tl.static_range(STEPS):
+        first = step * SHARES * BK
+        inside = (m < M)[None, None, :]
+        if not EVEN:
+            inside = inside & (first + k < K)
+        fed = tl.load(source + first, mask=inside, other=0.0)
+        sums = tl.dot(held[step], fed, sums, input_precision="ieee")
+        if GATED:
+            sums_up = tl.dot(held_up[step], fed, sums_up, input_precision="ieee")
+        if NORM:
+            squared += fed.to(tl.float32) * fed.to(tl.float32)
+    y, y_up, squares = tl.sum(sums, 0), tl.sum(sums_up, 0), tl.sum(tl.sum(squared, 1), 0)
     _finished(y, y_up, squares, shift, shift_up, added, out, n, m, N, M, floor2, NORM, SILU, GATED)

@@ -198,8 +198,18 @@ def test_purposes_of_uniforms_are_those_of_the_loops() -> None:
         assert getattr(source, name).value == getattr(randomness, name)
 
 
+def left(rows: BatchState, over: list[bool]) -> bool:
+    """True if the host's memory says whether all rows are over."""
+    rows.done.copy_(torch.tensor(over).repeat(len(rows.done) // len(over)))
+    answer = torch.tensor(not all(over))
+    answer = answer.pin_memory() if rows.done.is_cuda else answer
+    kernels.leave(rows, answer)
+    rows.done.any().item()  # waits
+    return bool(answer) == all(over)
+
+
 def small_kernels() -> bool:
-    """Inputs of a pass, renewed uniforms and picked states are torch's."""
+    """Inputs of a pass, renewed uniforms, picked states and an answer are torch's."""
     scene, twin, same = Scene(1), Scene(1).on_device(), []
     for behind, ahead in ((1, 0), (2, 0), (1, NUMBER)):
         wanted = scene.rows.inputs(scene.rows.lengths, behind, ahead, 2)
@@ -209,6 +219,7 @@ def small_kernels() -> bool:
     scene.rows.renew()
     kernels.renew(twin.rows)
     same.append(torch.equal(twin.rows.uniforms.cpu(), scene.rows.uniforms))
+    same += [left(twin.rows, over) for over in ([True, False, True], [True] * 3)]
     x, index = torch.randn(3, 4, 70, device=DEVICE), torch.tensor([3, 0, 2], device=DEVICE)
     return all([*same, torch.equal(draws.pick(x, index), x[torch.arange(3), index])])
 
@@ -229,6 +240,7 @@ def test_inputs_renewed_uniforms_and_picked_states_are_torchs() -> None:
         ("(i < AGAIN * DRAWS)", "(i < AGAIN * DRAWS - 2)"),
         ("tl.load(source + at, mask=inside)", "tl.load(source + at, mask=at < width - 1)"),
         ("tl.load(index + b)) * width", "tl.load(index + b) - 1) * width"),
+        ("tl.store(answer, tl.min(over, 0))", "tl.store(answer, tl.max(over, 0))"),
     ],
 )
 def test_a_fault_planted_in_a_small_kernel_is_found(

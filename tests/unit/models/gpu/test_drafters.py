@@ -1,6 +1,7 @@
 """A recurrent layer and heads by kernels beside torch's."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,17 @@ def torchs_kernels() -> Iterator[None]:
     library.select(Kernels.auto)
 
 
+@contextmanager
+def by_kernels() -> Iterator[None]:
+    """Compute with Triton: on a GPU torch's kernels, which were chosen, would be compared with
+    themselves.
+    """
+    library.select(Kernels.triton)
+    with anywhere():
+        yield
+    library.select(Kernels.torch)
+
+
 def layer(few: list[int] | None = None) -> RecurrentLayer:
     g = torch.Generator().manual_seed(1)
     head = matrix(torch.randn(HIDDEN, VOCAB, generator=g))
@@ -49,7 +61,7 @@ def distance(made: RecurrentLayer) -> float:
         states = made(made(*given), given[1])
         return torch.cat([states, made.logits(states)], 1)
 
-    with anywhere():
+    with by_kernels():
         found = after()
     return float((found - after()).nan_to_num(0.0).abs().max())
 
@@ -94,7 +106,7 @@ def test_linear_heads_are_one_product(bias: bool) -> None:
     weight, extra = rounded(4, VOCAB, HIDDEN, generator=g), rounded(4, VOCAB, generator=g)
     made = Heads(HeadTensors(weight, extra if bias else None))
     hidden = rounded(2, HIDDEN, generator=g)
-    with anywhere():
+    with by_kernels():
         found = made(hidden)
     assert torch.allclose(found, made(hidden), atol=1e-4)
     assert found.shape == (2, 4, VOCAB)

@@ -10,7 +10,7 @@ from kernel_builds import module_at
 from triton_tests import DEVICE, faulty, needs_triton, rounded
 
 from speculative_tts.models.gpu.attention import Stored, Turns
-from speculative_tts.models.gpu.norms import gated, normed, rotate
+from speculative_tts.models.gpu.norms import gated, gathered, normed, rotate
 from speculative_tts.models.gpu.tiles import AttentionHeads
 
 pytestmark = needs_triton
@@ -18,7 +18,7 @@ HIDDEN = 37
 
 
 def norms() -> float:
-    """How far a sum, its norm and a gate are from torch's."""
+    """How far a sum, its norm, a gate and rows of a table are from torch's."""
     g = torch.Generator().manual_seed(0)
     x, addend = rounded(3, HIDDEN, generator=g), rounded(3, HIDDEN, generator=g)
     gain, wide = rounded(HIDDEN, generator=g), rounded(3, 2 * HIDDEN, generator=g)
@@ -26,7 +26,8 @@ def norms() -> float:
     exact = x + addend
     scaled = exact / (exact.square().sum(-1, keepdim=True) + 0.5).sqrt() * gain
     gate = F.silu(wide[:, :HIDDEN]) * wide[:, HIDDEN:]
-    pairs = ((total, exact), (out, scaled), (gated(wide), gate))
+    ids = torch.tensor([[2, 0]], device=DEVICE)
+    pairs = ((total, exact), (out, scaled), (gated(wide), gate), (gathered(ids, x), x[ids]))
     return max(float((one - other).abs().max()) for one, other in pairs)
 
 
@@ -62,6 +63,7 @@ def test_they_are_torchs() -> None:
          "gate_kernel", norms),
         ("norm", "wide + row * 2 * N + N + i", "wide + row * 2 * N + N - 1 + i", "gate_kernel",
          norms),
+        ("norm", "tl.load(ids + row).to(tl.int64) * K", "row * K", "gather_kernel", norms),
         ("attention", "+ place)[:, None] * D", "+ place + 1)[:, None] * D", "rotate_kernel", turns),
         ("attention", "turns + place * D", "turns + 0 * place * D", "rotate_kernel", turns),
     ],

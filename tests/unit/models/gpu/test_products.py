@@ -11,10 +11,13 @@ from kernel_builds import module_at
 from triton_tests import DEVICE, faulty, needs_triton, rounded
 
 from speculative_tts.models.gpu.products import Fused, halves, product, reference
-from speculative_tts.models.gpu.tiles import GemvTile, Product, RowsTile
+from speculative_tts.models.gpu.tiles import GemvTile, HeldTile, Product, RowsTile
 
 pytestmark = needs_triton
-TILES = (GemvTile(2, 1), GemvTile(4, 2), RowsTile(16, 16, 1, 2), RowsTile(16, 32, 2, 3))
+TILES = (
+    *(GemvTile(2, 1), GemvTile(4, 2), RowsTile(16, 16, 1, 2), RowsTile(16, 32, 2, 3)),
+    *(HeldTile(16, 16, 2), HeldTile(32, 32, 1)),
+)
 
 
 def error(
@@ -46,7 +49,7 @@ def test_a_product_is_the_references(
     assert error(rows, n, k, tile, norm=norm, bias=bias, add=add, gated=gated) < 1e-5
 
 
-@pytest.mark.parametrize("tile", [GemvTile(2, 2), RowsTile(16, 32, 2, 2)])
+@pytest.mark.parametrize("tile", [GemvTile(2, 2), RowsTile(16, 32, 2, 2), HeldTile(16, 16, 2)])
 def test_a_row_does_not_depend_on_the_others(tile: Product) -> None:
     g = torch.Generator().manual_seed(1)
     x, weight = rounded(4, 48, generator=g), rounded(20, 48, generator=g)
@@ -71,6 +74,9 @@ WHOLE = "at + k1[None, :], mask=n_in & (k1 < {})[None, :]"
         ),
         ("at + k0, mask=w_in", "at, mask=w_in", 40, RowsTile(16, 32, 1, 2)),
         ("m[:, None] == m[None, :]", "m[:, None] <= m[None, :]", 40, RowsTile(16, 32, 1, 2)),
+        ("BK)[None, :, None]", "BK)[None, :, None] + 1", 40, HeldTile(16, 16, 2)),
+        ("at + first, mask=inside", "at, mask=inside", 80, HeldTile(16, 16, 2)),
+        ("squared += fed", "squared = fed", 80, HeldTile(16, 16, 2)),
     ],
 )
 def test_a_planted_fault_is_found(
@@ -80,7 +86,7 @@ def test_a_planted_fault_is_found(
 
     assert error(3, 5, k, tile) < 1e-5
     planted = module_at(faulty("product", right, wrong, tmp_path))
-    for name in ("gemv_kernel", "rows_kernel"):
+    for name in ("gemv_kernel", "rows_kernel", "held_kernel"):
         monkeypatch.setattr(kernels, name, getattr(planted, name))
     assert error(3, 5, k, tile) > 1e-3
 
