@@ -262,7 +262,7 @@ sentences: $(STAMP) ## SSD and PCG on any English sentence, heard by Whisper: an
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences $(OUT)/sentences/ssd $(OUT)/sentences/drafts
 
 # What leads is heard by base, beside recordings, of which the package has none.
-SENTENCE_LIST = data=sentences data.path=$(OUT)/sentences/list/list.jsonl out=$(OUT)/sentences/base
+SENTENCE_LIST = data=sentences data.path=$(OUT)/sentences/list/list.jsonl out=$(OUT)/sentences/tables/ssd
 
 sentences-pcg: $(STAMP) ## PCG's tables on sentences by its paper's sampler; what leads by Whisper base, with voice, DNSMOS and recordings: an hour and a half of a core, needs flite
 	$(call sentences_decode,experiment=$(call joined,$(filter-out pcg/figure3%,$(PCG_RUNS))) seed=0 out=$(OUT)/sentences/pcg)
@@ -271,12 +271,12 @@ sentences-pcg: $(STAMP) ## PCG's tables on sentences by its paper's sampler; wha
 	$(call sentences_decode,experiment=ssd/table1 $(SENTENCE_LIST))
 	$(call sentences_decode,experiment=ssd/groups rule.groups.mean_size=230 $(SENTENCE_LIST))
 	$(BIN)/sst-eval runs=$(OUT)/sentences/pcg judges=whisper judges.weights=tiny.en metrics=[wer]
-	$(BIN)/sst-eval runs=$(OUT)/sentences/base judges=whisper metrics=[wer,similarity,dnsmos]
+	$(BIN)/sst-eval runs=$(OUT)/sentences/tables/ssd judges=whisper metrics=[wer,similarity,dnsmos]
 	for one in pcg claims; do $(BIN)/sst-report paper=$$one runs=$(OUT)/sentences/pcg out=$(RESULTS)/sentences/pcg_sampler page=false; done
-	for one in ssd claims; do $(BIN)/sst-report paper=$$one runs=$(OUT)/sentences/base out=$(RESULTS)/sentences/base page=false; done
+	$(BIN)/sst-report paper=ssd runs=$(OUT)/sentences/tables/ssd out=$(RESULTS)/sentences/base page=false
 	rm -f $(RESULTS)/sentences/{pcg_sampler/pcg,base/ssd}/matched_clock* # of speeds, and nothing was timed
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/pcg_sampler $(OUT)/sentences/pcg
-	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/base $(OUT)/sentences/base
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/base $(OUT)/sentences/tables/ssd
 
 training-seeds: $(STAMP) ## How much of a drafter's figures on sentences is its training seed's: 40 minutes of a core; needs make sentences' runs and own codes
 	for seed in 1 2; do \
