@@ -3,8 +3,8 @@
     python scripts/keep_runs.py results/ssd runs/records/ssd   # as `make records` does
 
 Every run of the folders gets a file in `scores` and one in `records`, whose bytes follow from the
-rows alone; files of other runs are removed. Shipped assets are named as `tiny:testset`; any other
-absolute path is refused.
+rows alone; files of other runs are removed. Shipped assets are named as `tiny:testset`, paths in the
+working directory as from there; any other absolute path is refused.
 """
 
 import gzip
@@ -26,7 +26,11 @@ ENDING = ".jsonl.gz"
 
 def portable(row: dict[str, Any], path: Path) -> dict[str, Any]:
     """Return a row without paths of this machine; raise ValueError if one is left."""
-    row = {name: named(value) if isinstance(value, str) else value for name, value in row.items()}
+    here = f"{Path.cwd()}/"
+    row = {
+        name: named(value).removeprefix(here) if isinstance(value, str) else value
+        for name, value in row.items()
+    }
     for name, value in row.items():
         if isinstance(value, str) and Path(value).is_absolute():
             raise ValueError(f"{path}: {name}={value} is absolute; decode with relative paths")

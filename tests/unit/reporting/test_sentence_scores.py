@@ -30,3 +30,16 @@ def test_what_a_tolerance_costs_by_a_draft_of_another_seed() -> None:
 def test_tokens_a_round_follow_from_the_records() -> None:
     printed = float(cells("sentences/ssd/table1", "exact")["acceptance_length"])
     assert tokens_a_round(FOLDER, "speculative-exact-k3-s0") == pytest.approx(printed, rel=1e-5)
+
+
+def test_cells_by_base_and_by_the_sampler_of_pcgs_paper() -> None:
+    base = cells("sentences/base/ssd/table1", "target")
+    assert_cell(scores("sentences/base", "target-s0"), "wer", base)
+    folder, table = "sentences/pcg_sampler", cells("sentences/pcg_sampler/pcg/table2", "10.3")
+    assert_difference(
+        scores(folder, "target-s0"),
+        scores(folder, "swap-m10.3-s0"),
+        "wer",
+        table,
+        "wer_minus_target",
+    )
