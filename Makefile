@@ -17,6 +17,8 @@ STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Tests in one process a core, four at most: each holds its own models.
 PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
+# Containers often forbid bytecode: each process of the tests would rewrite the asserts of all of them.
+unexport PYTHONDONTWRITEBYTECODE
 # tests/shapes.py holds calls against the shapes in signatures.
 CHECK_SHAPES := --jaxtyping-packages=speculative_tts,speculative_tts_makers,shapes.checked
 # Utterances of each run, and those of them that are timed, unless LIMIT says how many: all three papers then take 15 minutes on
@@ -52,7 +54,7 @@ DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small sma
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
-.PHONY: help venv reproduce sentences sentences-pcg training-seeds draft-layers preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks records samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
+.PHONY: help venv reproduce sentences sentences-pcg training-seeds draft-layers preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks records registered-records samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -177,10 +179,12 @@ drafters: $(STAMP) ## How fast each drafter is by the clock: five processes with
 
 # $(call clock,overrides): few utterances, each timed in five processes beside the target alone
 clock = $(BIN)/sst-decode out=$(OUT)/speeds $(SHARED) processes=5 limit=20 timing=20 $(1)
+# 20 of the sentences, every twelfth, would be of one voice
+VOICES := limit=24 timing=24
 # $(call equal,overrides): what is held beside at equal clock needs more of them
 equal = $(call clock,limit=60 timing=60 seed=0 $(1))
 
-speeds: $(STAMP) ## Speedups over five processes of the papers' systems and of the fastest: half an hour on a quiet machine
+speeds: $(STAMP) ## Speedups over five processes of the papers' systems, of the fastest and of sentences: 40 minutes on a quiet machine
 	$(call clock,experiment=ssd/table1 method=exact)
 	$(call clock,experiment=ssd/table3 rule.beta=0.2$(comma)0.4)
 	$(call clock,experiment=ssd/figure3 method=ssd lookahead=6)
@@ -190,6 +194,11 @@ speeds: $(STAMP) ## Speedups over five processes of the papers' systems and of t
 	$(call clock,experiment=drafters/recurrent lookahead=4$(comma)5$(comma)6)
 	$(call clock,experiment=drafters/ssd rule.beta=0.3 lookahead=6)
 	$(call clock,experiment=drafters/pcg rule.groups.mean_size=140 lookahead=6)
+	$(call clock,target=sentences drafter=recurrent method=exact lookahead=2$(comma)3 $(VOICES))
+	$(call clock,target=sentences drafter=recurrent method=ssd rule.beta=0.2$(comma)0.4 lookahead=3 $(VOICES))
+	$(call clock,target=sentences drafter=recurrent method=pcg rule.groups.mean_size=37.5$(comma)230 lookahead=3 $(VOICES))
+	$(call clock,target=sentences draft=sentences method=exact lookahead=3 $(VOICES))
+	$(call clock,target=sentences draft=sentences method=ssd rule.beta=0.4 lookahead=3 $(VOICES))
 	$(call clock,experiment=mtp/table1_valle method=mtp viterbi.mode=best)
 	$(call clock,experiment=mtp/table1_valle method=uncached heads.n=8 viterbi.mode=best limit=12 timing=12)
 	$(call clock,experiment=mtp/uncached_heads_valle heads.n=8 limit=12 timing=12)
@@ -228,6 +237,14 @@ records: $(STAMP) ## Decode and judge the papers' main tables again, nothing tim
 	for one in pcg mtp; do $(BIN)/sst-eval runs=$(OUT)/records/$$one metrics=[wer]; done
 	for one in ssd pcg mtp; do $(BIN)/python scripts/keep_runs.py $(RESULTS)/$$one $(OUT)/records/$$one; done
 
+registered-records: $(STAMP) ## Decode and judge PCG beside SSD on the registered list again, and keep scores and records: 10 minutes of a core, needs flite
+	$(BIN)/sst-prepare corpus=registered
+	$(call untimed,registered,data=tiny_registered experiment=pcg/table1 method=target$(comma)exact)
+	$(call untimed,registered,data=tiny_registered experiment=pcg/figure2_ssd rule.beta=0.3)
+	$(call untimed,registered,data=tiny_registered experiment=pcg/figure2 rule.groups.mean_size=162)
+	$(BIN)/sst-eval runs=$(OUT)/records/registered metrics=[wer]
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/registered/pcg $(OUT)/records/registered
+
 samplers: $(STAMP) ## Words of the papers' systems by another sampler: SSD's by CosyVoice 2's own, PCG's by the target's; 50 minutes
 	$(BIN)/sst-decode experiment=ssd/table1,ssd/table3,ssd/groups sampling=cosyvoice_ras seed=0,1,2 timing=0 out=$(OUT)/samplers/ssd workers=$(WORKERS) $(SHARED) $(GIVEN)
 	$(BIN)/sst-decode experiment=$(call joined,$(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3)) sampling=default seed=0,1,2 timing=0 out=$(OUT)/samplers/pcg workers=$(WORKERS) $(SHARED) $(GIVEN)
@@ -255,11 +272,14 @@ sentences: $(STAMP) ## SSD and PCG on any English sentence, heard by Whisper: an
 	done # 12 minutes of one core
 	for how in method=draft method=ssd "rule=group rule.groups.mean_size=202"; do $(call sentences_decode,lookahead=3 draft.path=$(OUT)/draft-sentences-450 draft.name=three450 out=$(OUT)/sentences/drafts $$how); done
 	for how in "experiment=ssd/table3 rule.beta=0.1,0.2" "experiment=ssd/groups rule.groups.mean_size=16,37.5"; do $(call sentences_decode,$$how seed=1$(comma)2 out=$(OUT)/sentences/ssd); done
-	for one in ssd drafts; do $(BIN)/sst-eval runs=$(OUT)/sentences/$$one judges=whisper judges.weights=tiny.en metrics=[wer]; done
+	$(call sentences_decode,drafter=recurrent method=ssd rule.beta=0.2$(comma)0.4 out=$(OUT)/sentences/recurrent)
+	$(call sentences_decode,drafter=recurrent method=pcg rule.groups.mean_size=37.5$(comma)230 out=$(OUT)/sentences/recurrent)
+	for one in ssd drafts recurrent; do $(BIN)/sst-eval runs=$(OUT)/sentences/$$one judges=whisper judges.weights=tiny.en metrics=[wer]; done
 	$(BIN)/sst-report paper=ssd runs=$(OUT)/sentences/ssd out=$(RESULTS)/sentences page=false
 	rm -f $(RESULTS)/sentences/ssd/{figure,beta,tradeoff,matched_clock}* # of speeds, and nothing was timed
 	$(BIN)/python scripts/draft_quality.py $(OUT)/sentences $(RESULTS)/sentences
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences $(OUT)/sentences/ssd $(OUT)/sentences/drafts
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/recurrent $(OUT)/sentences/recurrent
 
 # What leads is heard by base, beside recordings, of which the package has none.
 SENTENCE_LIST = data=sentences data.path=$(OUT)/sentences/list/list.jsonl out=$(OUT)/sentences/tables/ssd

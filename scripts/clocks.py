@@ -5,7 +5,7 @@ processor. Both are read from what was written, so that no run behind the words 
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -15,6 +15,7 @@ from shipped import THEIRS, read_csv, read_table
 
 from speculative_tts.reporting.definitions import ClaimTable, Definition, FigureDefinition, Report
 from speculative_tts.reporting.fill_claims import counts
+from speculative_tts.reporting.fill_figure import level_kind, tag
 from speculative_tts.reporting.points import SPEEDS
 from speculative_tts.reporting.quantities import quantities, quantity
 from speculative_tts.reporting.tables import Block, Cell, Heading, Line, Printed, Table, csv_text
@@ -214,22 +215,41 @@ def captioned(old: Sequence[str], fresh: Sequence[str], asked: Sequence[str]) ->
 def points_with_clocks(
     definition: FigureDefinition, old: Sequence[CsvRow], fresh: Sequence[CsvRow]
 ) -> str:
-    """Return the points of a figure, with what a clock measured of them from other points."""
+    """Return the points of a figure, with what a clock measured of them from other points.
+
+    A point whose system was not timed is left out. Raise ValueError for one of no system that the
+    figure has: it was renamed, and would be lost with its speed.
+    """
     place = ("plot", "series", "kind", "tag")
     clocks = {tuple(row[key] for key in place): row for row in fresh}
-    axes = {one.title: one for one in definition.axes}
+    axes, known = {one.title: one for one in definition.axes}, set(places(definition))
     rows = []
     for row in old:
+        at = tuple(row[key] for key in place)
+        if row["kind"] != "published" and at not in known:
+            raise ValueError(
+                f"{definition.name}: the figure has no point {', '.join(filter(None, at))}; if it "
+                "was renamed, give its row in the CSV the new name, else take the row out"
+            )
         own = axes[row["plot"]]
         (y,) = {one.y or own.y for one in own.curves if one.label == row["series"]} or {own.y}
         columns = ["y", "low", "high", "n"] if of_clock(y) else []
         columns += ["x"] if own.x and of_clock(own.x) else []
-        new = clocks.get(tuple(row[key] for key in place))
+        new = clocks.get(at)
         if row["kind"] == "published" or not columns:
             rows.append(row)
         elif new is not None:
             rows.append(row | {key: new[key] for key in columns})
     return csv_text([[*old[0]], *([*row.values()] for row in rows)])
+
+
+def places(definition: FigureDefinition) -> Iterator[tuple[str, str, str, str]]:
+    """Yield plot, series, kind and tag of every point that a figure may have of our systems."""
+    for axes in definition.axes:
+        for curve in axes.curves:
+            yield from ((axes.title, curve.label, curve.kind, tag(one)) for one in curve.values)
+        kind = level_kind(axes)
+        yield from ((axes.title, level.label, kind, level.label) for level in axes.levels)
 
 
 def of_clock(names: str) -> bool:

@@ -3,8 +3,8 @@
     python scripts/keep_runs.py results/ssd runs/records/ssd   # as `make records` does
 
 Every run of the folders gets a file in `scores` and one in `records`, whose bytes follow from the
-rows alone; files of other runs are removed. Shipped assets are named as `tiny:testset`, paths in the
-working directory as from there; any other absolute path is refused.
+rows alone; files of other runs are removed. Shipped assets are named as `tiny:testset`, files of
+the working directory from there; any other absolute path is refused.
 """
 
 import gzip

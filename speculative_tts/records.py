@@ -303,7 +303,11 @@ def read_list(path: Path) -> list[ListItem]:
 
 
 def spread(items: list[Row], limit: int | None) -> list[Row]:
-    """Choose at most `limit` items, in order, evenly spread so that all speakers stay."""
+    """Choose at most `limit` items, in order, evenly spread.
+
+    Speakers whose utterances follow each other stay. Of those that take turns one alone may be
+    left: of three every twelfth utterance is by the same.
+    """
     if limit is None or limit >= len(items):
         return items
     if limit < 1:

@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # small tensors: threads only cost
 
@@ -38,14 +38,21 @@ def pytest_configure(config: pytest.Config) -> None:
         check_shapes_alone()
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Spare the garbage collector what is there for good: modules and tests.
 
-    It looks for circles every 20,000 objects, not 700: a tenth of composing a configuration.
+    It would look for circles every 700 objects while tests are imported, and later every 20,000:
+    a tenth of composing a configuration.
     """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000)
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000)
+        gc.enable()
 
 
 def _need_native() -> None:
@@ -86,10 +93,13 @@ def _own_process() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _short_probes() -> Iterator[None]:
-    """Probe the speed of memory for a moment: each timed run and bench otherwise reads 512 MB."""
+    """Probe the speed of memory for a moment: each bench otherwise reads 512 MB.
+
+    A timed run reads none: by chance it would be called starved on a busy machine.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("speculative_tts.native.memory.SECONDS", 0.005)
-        patch.setattr("speculative_tts.runs.clocks.MEMORY", 4 << 20)
+        patch.setattr("speculative_tts.runs.clocks.bandwidth", lambda _: 40e9)
         patch.setattr("speculative_tts.bench.roofline.MAIN", 4 << 20)
         yield
 

@@ -209,8 +209,8 @@ def _made_of(config: DecodeConfig, source: "AudioSource") -> dict[str, Any]:
 
 
 def _memory(config: DecodeConfig) -> dict[str, Any]:
-    """GB/s of a core beside the machine's quiet figure, where speeds are to be compared."""
-    if config.processes == 1 or "processes" not in READS[config.system]:
+    """Return GB/s of a core beside the machine's quiet figure, where anything is timed."""
+    if config.timing == 0 or "timing" not in READS[config.system]:
         return {}
     from speculative_tts.runs.clocks import memory_speed, quiet_speed
 

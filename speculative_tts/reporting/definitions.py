@@ -119,7 +119,8 @@ class ClaimKind(Enum):
     """The kind of evidence that a claim is."""
 
     control = "Laws and controls: must hold, and say nothing for a paper"
-    effect = "Effects of a method: may go either way"
+    effect = "Effects that a paper claims: may go either way"
+    own = "Effects that no paper claims: asked by this project, may go either way"
     headline = "The papers' headlines: each holds where all its parts do"
 
 
@@ -198,6 +199,11 @@ class Curve:
     y: str | None = None
     optional: bool = False
     joined: bool = True
+
+    @property
+    def kind(self) -> str:
+        """The kind of its series: a curve, or a scatter without a line."""
+        return "curve" if self.joined else "scatter"
 
     def points(self) -> dict[str, Need]:
         """Return the run that every point needs."""

@@ -152,9 +152,18 @@ def _curve(curve: Curve, axes: Axes, chosen: Chosen) -> Series:
         y = found.measure(name).scaled(quantity(name).scale)
         x = found.measure(axes.x).scaled(quantity(axes.x).scale).value if axes.x else float(value)
         if y.value is not None and x is not None:
-            points.append(Point(x, y, f"{value:g}" if isinstance(value, float) else str(value)))
-    kind = "curve" if curve.joined else "scatter"
-    return Series(curve.label, kind, points, curve.style)
+            points.append(Point(x, y, tag(value)))
+    return Series(curve.label, curve.kind, points, curve.style)
+
+
+def tag(value: object) -> str:
+    """Return how a point is named by the value of the swept key."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def level_kind(axes: Axes) -> str:
+    """Return the kind of a level: a line, or a mark where x is a quantity."""
+    return "mark" if axes.x else "level"
 
 
 def _level(level: Need, axes: Axes, chosen: Chosen) -> Series | None:
@@ -170,7 +179,7 @@ def _level(level: Need, axes: Axes, chosen: Chosen) -> Series | None:
     y, x = measure(axes.y), measure(axes.x).value if axes.x else float("nan")
     if y.value is None or x is None:
         return None
-    return Series(level.label, "mark" if axes.x else "level", [Point(x, y, level.label)])
+    return Series(level.label, level_kind(axes), [Point(x, y, level.label)])
 
 
 def _published(one: Published) -> Series:

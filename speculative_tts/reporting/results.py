@@ -66,7 +66,10 @@ class Result:
     def starved(self) -> str:
         """Say how fast memory was beside a quiet machine's, where that was much less."""
         for run in self.runs:
-            speed, quiet = run.summary.get("memory"), _fact(run.provenance, ("memory", "quiet"))
+            of_one, quiet = (
+                _fact(run.provenance, ("memory", name)) for name in ("gb_per_second", "quiet")
+            )
+            speed = run.summary.get("memory") or of_one  # the median of several processes
             if speed and quiet and speed < STARVED * quiet:
                 return f"starved: {speed:.0f} GB/s a core, quiet {quiet:.0f}"
         return ""

@@ -50,6 +50,19 @@ def test_every_run_keeps_its_rows_and_no_path_of_this_machine(runs: Path, tmp_pa
         assert {row["prompt_audio"] for row in records} == {f"tiny:{PROMPT}"}
 
 
+def test_a_file_of_the_working_directory_is_named_from_there(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The registered list, which sst-prepare makes in data/, could not be kept."""
+    monkeypatch.chdir(tmp_path)
+    for run in runs.iterdir():
+        change(run / "records.jsonl", prompt_audio=str(tmp_path / "data/own/prompt.flac"))
+    records = [path for path in keep(tmp_path / "out", [runs]) if path.parent.name == "records"]
+    assert {row["prompt_audio"] for path in records for row in rows(path)} == {
+        "data/own/prompt.flac"
+    }
+
+
 def test_the_same_rows_give_the_same_bytes(runs: Path, tmp_path: Path) -> None:
     """A compressed file that said when it was written would change with every `make records`."""
     first = [path.read_bytes() for path in keep(tmp_path / "first", [runs])]

@@ -281,7 +281,10 @@ class Sums:
     def __call__(self, x: Float[Tensor, "batch n columns"]) -> Float[Tensor, "batch n rows"]:
         """Return the sums of each row."""
         if x.dtype == torch.float32 and self._readable(x) and self._matrix is not None:
-            return torch.stack([_product(self._matrix, row) for row in x])
+            matrix = self._matrix
+            if x.shape[1] == 1:  # one alone has a quicker kernel
+                return torch.stack([torch.mv(matrix, row) for row in x[:, 0]])[:, None]
+            return torch.stack([(matrix @ row.T.contiguous()).T for row in x])
         bags = embedding_bag(
             self._indices,
             x.flatten(0, 1).T.contiguous(),
@@ -290,13 +293,6 @@ class Sums:
             include_last_offset=True,
         )
         return bags.T.reshape(*x.shape[:-1], -1)
-
-
-def _product(matrix: Tensor, rows: Float[Tensor, "n columns"]) -> Float[Tensor, "n rows"]:
-    """The matrix times each. One alone has a quicker kernel."""
-    if len(rows) == 1:
-        return torch.mv(matrix, rows[0])[None]
-    return (matrix @ rows.T.contiguous()).T
 
 
 def _check(

@@ -44,7 +44,7 @@ function cost() {
   const { lossless, within, margin } = answers, parts = [];
   if (lossless) parts.push(el("b", { textContent: "Nothing" }), " for the lossless one: its rule keeps the target's distribution. ");
   if (within && !same(lossless, within)) parts.push(`For the other ${signed(within.difference[0])} points of word errors [${signed(within.difference[1])}, ${signed(within.difference[2])}] on ${within.difference_n} utterances (`,
-    file(within, "difference"), `): the upper end is below the ${counted(margin, "point", "points")} allowed.`);
+    file(within, "difference"), `): the upper end is below the ${counted(margin, "point", "points")} allowed, a bound named after figures of the lists that ship.`);
   return parts.length ? parts : ["No system was tested against its target: that needs both, and ten utterances at least."];
 }
 

@@ -64,21 +64,29 @@ def test_a_speed_of_few_processes_has_no_verdict() -> None:
 
 def test_a_starved_machine_is_said_in_its_row() -> None:
     """A machine with a fifth of its memory's speed led the README."""
-    told = {"memory": {"gb_per_second": 9.0, "quiet": 10.0}}
-    found = [
-        Result((Run(Path("run"), {}, {"memory": speed}, told),)).starved
-        for speed in (5.0, 8.0, None)
-    ]
+
+    def starved(own: float, of_processes: float | None) -> str:
+        told = {"memory": {"gb_per_second": own, "quiet": 10.0}}
+        return Result((Run(Path("run"), {}, {"memory": of_processes}, told),)).starved
+
+    found = [starved(9.0, speed) for speed in (5.0, 8.0, None)]
     assert found == ["starved: 5 GB/s a core, quiet 10", "", ""]
+    assert starved(5.0, None) == "starved: 5 GB/s a core, quiet 10", "a run of one process"
+    assert Result((Run(Path("run"), {}, {}, {}),)).starved == "", "an older run"
 
 
-def test_claims_are_of_three_kinds_and_what_must_hold_is_no_evidence() -> None:
-    """ "14 of 25 confirmed" counted laws, constructions and bounds that cannot fail."""
+def test_claims_are_of_four_kinds_and_what_must_hold_is_no_evidence() -> None:
+    """ "14 of 25 confirmed" counted laws, constructions and bounds that cannot fail.
+
+    Later 3 of 13 "effects" were this project's own, and the report counted them with the papers'.
+    """
     claimed = [claim for table in REPORTS["claims"](TINY).claims for claim in table.claims]
     kinds = {kind: [one for one in claimed if one.kind is kind] for kind in ClaimKind}
     assert all(kinds.values())
     assert all(bool(one.headline) is (one.kind is ClaimKind.headline) for one in claimed)
     assert len({one.headline for one in kinds[ClaimKind.headline]}) == 4
+    for one in claimed:
+        assert one.paper.startswith("- (") is (one.kind is ClaimKind.own), one.text
     laws = {one.text for one in kinds[ClaimKind.control]}
     for text in ("A tolerance makes rounds longer", "PCG costs fewer than 5 points of words"):
         assert text in laws
@@ -97,7 +105,7 @@ def test_a_headline_holds_where_all_its_parts_do() -> None:
         one.value for one in (Finding.shows, Finding.unclear, Finding.opposite)
     )
     assert _whole([shows, shows]) == "reproduces"
-    assert _whole([shows, opposite]) == "the opposite here"
+    assert _whole([shows, opposite]) == "not reproduced (shows, opposite)"
     assert _whole([shows, unclear]) == "not shown (shows, does not show)"
 
 

@@ -1,6 +1,7 @@
 """scripts/retime.py: clocks of other runs get into tables and figures, and nothing else does."""
 
 import csv
+import io
 import json
 import shutil
 from pathlib import Path
@@ -8,14 +9,16 @@ from pathlib import Path
 import pytest
 import retime
 import synthetic_runs
-from clocks import TIMES, UNTIMED, captioned, clocked
+from clocks import TIMES, UNTIMED, captioned, clocked, points_with_clocks
 from draw_page import report_folders
 from shipped import read_table
 from synthetic_runs import make_ssd_runs
 
 from speculative_tts.commands.report import main
 from speculative_tts.evaluation.processes import ENOUGH
+from speculative_tts.reporting.experiments import TINY
 from speculative_tts.reporting.fill_claims import NAME as CLAIMS
+from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.reporting.tables import latex, markdown
 
 Rows = list[dict[str, str]]
@@ -24,8 +27,11 @@ TABLES, FIGURES = ("table1", "table3", "matched_clock"), ("figure3", "tradeoff")
 
 
 def read(path: Path) -> Rows:
-    with path.open() as file:
-        return list(csv.DictReader(file))
+    return rows_of(path.read_text())
+
+
+def rows_of(text: str) -> Rows:
+    return list(csv.DictReader(io.StringIO(text)))
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +145,26 @@ def test_a_setting_without_a_run_has_no_speed(
     assert table["0.2"]["wer"]
     assert table["0.3"]["speedup"]
     assert "Speeds, β = 0.2: " in (tmp_path / "ssd" / "table3.md").read_text()
+
+
+@pytest.mark.parametrize("column", ["plot", "series", "kind", "tag"])
+def test_a_point_that_was_renamed_is_refused_by_its_name(
+    made: tuple[Path, Path], column: str
+) -> None:
+    """It was left out in silence: a figure had lost its best point by that."""
+    (figure,) = (one for one in REPORTS["ssd"](TINY).figures if one.name == "figure3")
+    rows = read(made[0] / "figure3.csv")
+    points = rows_of(points_with_clocks(figure, rows, rows))
+    assert points == rows
+    renamed = [rows[0] | {column: "as it was called"}, *rows[1:]]
+    with pytest.raises(ValueError, match=r"figure3: the figure has no point .*as it was called"):
+        points_with_clocks(figure, renamed, rows)
+
+
+def test_a_point_that_was_not_timed_is_left_out(made: tuple[Path, Path]) -> None:
+    (figure,) = (one for one in REPORTS["ssd"](TINY).figures if one.name == "figure3")
+    rows = read(made[0] / "figure3.csv")
+    assert rows_of(points_with_clocks(figure, rows, rows[1:])) == rows[1:]
 
 
 WRITTEN = [

@@ -1,9 +1,24 @@
 """Scores of the sentence runs that ship give cells of their tables, and records the lengths."""
 
 import pytest
-from kept_runs import assert_cell, assert_difference, cells, scores, tokens_a_round
+from kept_runs import (
+    RESULTS,
+    assert_cell,
+    assert_difference,
+    cells,
+    difference,
+    scores,
+    tokens_a_round,
+)
 
-FOLDER, SEEDS = "sentences", "sentences/seeds"
+FOLDER, SEEDS, LAYER = "sentences", "sentences/seeds", "sentences/recurrent"
+LOST = [  # row of the results page, folder, run: words that it loses beside the exact rule
+    ("`drafter=recurrent`, SSD 0.2", LAYER, "speculative-tolerance-b0.2-"),
+    ("`drafter=recurrent`, SSD 0.4", LAYER, "speculative-tolerance-b0.4-"),
+    ("`drafter=recurrent`, PCG, groups of 37.5", LAYER, "speculative-group-m37.5-"),
+    ("`drafter=recurrent`, PCG, groups of 230", LAYER, "speculative-group-m230-"),
+    ("7-layer draft, SSD 0.4", FOLDER, "speculative-tolerance-b0.4-k3-s0-4b3a99cf"),
+]
 
 
 @pytest.mark.parametrize(
@@ -43,3 +58,25 @@ def test_cells_by_base_and_by_the_sampler_of_pcgs_paper() -> None:
         table,
         "wer_minus_target",
     )
+
+
+@pytest.mark.parametrize(("row", "folder", "run"), LOST, ids=str)
+def test_what_the_results_page_says_of_lost_words(row: str, folder: str, run: str) -> None:
+    exact = scores(FOLDER, "speculative-exact-k3-s0")
+    value, low, high = (f"{100 * one:.1f}" for one in difference(exact, scores(folder, run), "wer"))
+    page = (RESULTS / "README.md").read_text(encoding="utf-8")
+    (line,) = (one for one in page.splitlines() if one.startswith(f"| {row}"))
+    assert line.endswith(f"| {value} [{low}, {high}] |")
+
+
+@pytest.mark.parametrize("column", [3, 4], ids=["shipped", "nine minutes before"])
+def test_both_passes_of_the_clock_stand_on_the_results_page(column: int) -> None:
+    table = "speeds/sentences" if column == 3 else "speeds/first/sentences"
+    page = (RESULTS / "README.md").read_text(encoding="utf-8")
+    (section,) = (one for one in page.split("\n## ") if one.startswith("Any English sentence"))
+    lines = [one for one in section.splitlines() if one.startswith(("| `drafter", "| 7-layer"))]
+    keys = ["recurrent-2", "recurrent-3", "ssd-0.2-3", "ssd-0.4-3", "pcg-37.5-3", "pcg-230-3"]
+    for line, key in zip(lines, [*keys, "second-3", "second_ssd-0.4-3"], strict=True):
+        row = cells(table, key)
+        mean, low, high = (f"{float(row[f'speedup{one}']):.2f}" for one in ("", "_low", "_high"))
+        assert line.split(" | ")[column - 1] == f"{mean} [{low}, {high}]"

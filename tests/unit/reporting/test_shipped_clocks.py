@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from clocks import clocked, of_clock, under_clock
+from clocks import clocked, of_clock, places, under_clock
 from draw_page import report_folders
 from shipped import read_page, read_table
 
@@ -86,6 +86,16 @@ def test_a_figures_speeds_are_of_enough_processes(place: Path, figure: FigureDef
         (counted,) = re.findall(r"over processes and utterances \((.*?) processes\)", caption)
         alone = "of one process" in caption
         assert (counted, alone) in {(f"{ENOUGH}", False), (f"1 to {ENOUGH}", True)}
+
+
+@pytest.mark.parametrize(
+    ("place", "figure"), FIGURES, ids=[f"{place.name}/{one.name}" for place, one in FIGURES]
+)
+def test_a_figures_points_have_the_names_of_today(place: Path, figure: FigureDefinition) -> None:
+    """`make clocks` refuses a point whose name the figure no longer has."""
+    known = set(places(figure))
+    own = [row for row in read(place / f"{figure.name}.csv") if row["kind"] != "published"]
+    assert {tuple(row[key] for key in ("plot", "series", "kind", "tag")) for row in own} <= known
 
 
 @pytest.mark.parametrize("place", [SHIPPED / "claims", SHIPPED / "registered" / "claims"])

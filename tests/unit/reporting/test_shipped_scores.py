@@ -12,20 +12,31 @@ from kept_runs import (
 )
 
 EXACT, PCG = "speculative-exact-k3-s", "speculative-group-m140-k3-s"
-SSD2, SSD3, SSD4 = (f"speculative-tolerance-b{beta}-k3-s" for beta in (0.2, 0.3, 0.4))
+SSD1, SSD2, SSD3, SSD4 = (f"speculative-tolerance-b{n}-k3-s" for n in (0.1, 0.2, 0.3, 0.4))
+REGISTERED, AS_LONG = "registered/pcg", "speculative-group-m162-k3-s"
 SYSTEMS = [  # table, key of its row, folder, beginning of the runs' names
     ("ssd/table1", "target", "ssd", "target-s"),
+    ("ssd/table1", "draft", "ssd", "draft-s"),
     ("ssd/table1", "exact", "ssd", EXACT),
     ("ssd/table1", "ssd", "ssd", SSD4),
+    ("ssd/table3", "0.1", "ssd", SSD1),
     ("ssd/table3", "0.2", "ssd", SSD2),
+    ("ssd/table3", "0.3", "ssd", SSD3),
     ("pcg/table1", "target", "pcg", "target-s"),
+    ("pcg/table1", "draft", "pcg", "draft-s"),
+    ("pcg/table1", "exact", "pcg", EXACT),
     ("pcg/table1", "ssd", "pcg", SSD3),
     ("pcg/table1", "pcg", "pcg", PCG),
     ("pcg/table3", "embedding", "pcg", "speculative-group-m10.3-k3-s"),
     ("mtp/table1_valle", "cached", "mtp", "target-s"),
     ("mtp/table1_valle", "best4", "mtp", "multi_token-n4-best-"),
     ("mtp/table1_valle", "best8", "mtp", "multi_token-n8-best-"),
+    ("mtp/table1_valle", "none4", "mtp", "multi_token-n4-none-"),
     ("mtp/table1_valle", "none8", "mtp", "multi_token-n8-none-"),
+    (f"{REGISTERED}/matched_length", "target", REGISTERED, "target-s"),
+    (f"{REGISTERED}/matched_length", "exact", REGISTERED, EXACT),
+    (f"{REGISTERED}/matched_length", "ssd0.3", REGISTERED, SSD3),
+    (f"{REGISTERED}/matched_length", "pcg@length0.3", REGISTERED, AS_LONG),
     ("swap/pcg/table2", "target", "swap", "target-s"),
     ("swap/pcg/table2", "10.3", "swap", "swap-m10.3-s"),
 ]
@@ -33,6 +44,14 @@ PAIRS = [  # table, key of its row, column, folder, the runs of both
     ("ssd/table1", "ssd", "wer_minus_target", "ssd", "target-s", SSD4),
     ("ssd/table1", "ssd", "similarity_minus_target", "ssd", "target-s", SSD4),
     ("pcg/table1", "pcg", "wer_minus_ssd", "pcg", SSD3, PCG),
+    (
+        f"{REGISTERED}/matched_length",
+        "pcg@length0.3",
+        "wer_minus_ssd0.3",
+        REGISTERED,
+        SSD3,
+        AS_LONG,
+    ),
     ("mtp/table1_valle", "best4", "wer_minus_cached", "mtp", "target-s", "multi_token-n4-best-"),
     ("swap/pcg/table2", "10.3", "wer_minus_target", "swap", "target-s", "swap-m10.3-s"),
 ]

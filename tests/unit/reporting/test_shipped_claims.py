@@ -1,0 +1,101 @@
+"""results/claims says what today's definitions say, and the pages count as it counts."""
+
+import csv
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from shipped import read_table
+
+from speculative_tts.reporting.definitions import ClaimKind
+from speculative_tts.reporting.experiments import TINY
+from speculative_tts.reporting.fill_claims import PLACE, Finding, counts
+from speculative_tts.reporting.shown import REPORTS
+from speculative_tts.reporting.tables import Block
+
+ROOT = Path(__file__).resolve().parents[3]
+REPORT = REPORTS["claims"](TINY)
+CLAIMS = {
+    f"{table.name}{n}": claim for table in REPORT.claims for n, claim in enumerate(table.claims, 1)
+}
+ANSWERS = [one.value for one in (Finding.shows, Finding.unclear, Finding.opposite)]
+REGISTERED = re.compile(r" \(registered as: .*\)$")
+HEADLINE = re.compile(r"(.*): (reproduces|not shown|not reproduced)\b")
+
+
+def text(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks() -> list[Block]:
+    return list(read_table(ROOT / "results/claims", REPORT, "claims").blocks)
+
+
+def rows(folder: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(text(f"results/{folder}/claims.csv").splitlines()))
+
+
+def claimed(row: dict[str, str]) -> str:
+    """Return the words of a claim, without the paper or headline before them."""
+    return row["system"].split(" / ", 1)[1]
+
+
+def test_each_claim_has_its_words_and_stands_among_its_kind() -> None:
+    """Three claims that no paper makes stood among the effects of the papers' methods."""
+    assert {row["key"]: claimed(row) for row in rows("claims")} == {
+        key: claim.text for key, claim in CLAIMS.items()
+    }
+    kinds = {line.key: block.title for block in blocks() for line in block.lines}
+    assert kinds == {key: claim.kind.value for key, claim in CLAIMS.items()}
+
+
+@pytest.mark.parametrize("number", range(len(ClaimKind)))
+def test_the_results_page_counts_as_the_report(number: int) -> None:
+    """The page split kinds that the report counted together."""
+    block = blocks()[number]
+    found = Counter(line.cells[PLACE].value for line in block.lines)
+    parts = "parts of " if number == len(ClaimKind) - 1 else ""
+    cells = " | ".join(str(found[one] or "") for one in ANSWERS)
+    line = f"| {parts}{block.title.partition(':')[0]}, {found.total()} | {cells} |"
+    assert line.lower() in text("results/README.md").lower()
+
+
+def test_both_pages_say_of_a_headline_what_the_report_says() -> None:
+    """The report called a headline the opposite of which a part is shown, README did not."""
+    found = blocks()
+    lines = counts(found)[len(found) :]
+    verdicts = [one.groups() for line in lines if (one := HEADLINE.match(line))]
+    bold = re.findall(r"^- \*\*(.*)\.\*\*", text("README.md"), re.MULTILINE)
+    assert len(lines) == len(verdicts) == len(bold) == 4
+    for (name, verdict), said in zip(verdicts, bold, strict=True):
+        assert f"| {name} | {verdict}:" in text("results/README.md")
+        assert said.endswith(f": {verdict}")
+
+
+def test_a_registered_claim_has_the_words_of_the_same_test_today() -> None:
+    """What was registered stood under names that are stronger than their tests."""
+    today = {row["test"]: claimed(row) for row in rows("claims")}
+    known = [row for row in rows("registered/claims") if row["test"] in today]
+    assert len(known) > 15
+    for row in known:
+        assert REGISTERED.sub("", row["system"]) == today[row["test"]]
+
+
+def test_the_results_page_counts_what_was_registered() -> None:
+    """Laws and controls are counted apart: they must hold."""
+    kinds = {row["test"]: CLAIMS[row["key"]].kind for row in rows("claims")}
+    found = Counter(
+        (row["verdict"], kinds.get(row["test"]) is ClaimKind.control)
+        for row in rows("registered/claims")
+        if row["verdict"] != Finding.few.value
+    )
+    laws = found.pop((Finding.shows.value, True))
+    effects, unclear, opposite = (found.pop((one, False)) for one in ANSWERS)
+    assert not found, "a law or control that does not hold is told otherwise"
+    shown = laws + effects
+    said = (
+        f"of the {shown + unclear + opposite} that rest on no clock {shown} are shown "
+        f"({laws} laws and controls, {effects} effects), {unclear} not, {opposite} is opposite"
+    )
+    assert said in text("results/README.md")
