@@ -54,7 +54,7 @@ DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small sma
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
-.PHONY: help venv reproduce sentences training-seeds draft-layers fine-drafts preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks records registered-records samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
+.PHONY: help venv reproduce sentences sentences-pcg training-seeds draft-layers fine-drafts preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks records registered-records samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -252,7 +252,7 @@ samplers: $(STAMP) ## Words of the papers' systems by another sampler: SSD's by 
 	rm -f $(RESULTS)/samplers/*/{figure,beta,tradeoff,matched_clock}* # of speeds, and nothing was timed
 
 # $(call sentences_decode,overrides,limit): any English sentence, all 240 of the list or the first ones, nothing timed
-sentences_decode = $(BIN)/sst-decode target=sentences draft=sentences timing=0 instrument=0 lookahead=3 workers=$(WORKERS) cache=$(OUT)/sentences/.caches limit=$(or $(LIMIT),$(2),null) $(1)
+sentences_decode = $(BIN)/sst-decode target=sentences draft=sentences timing=0 instrument=0 workers=$(WORKERS) cache=$(OUT)/sentences/.caches limit=$(or $(LIMIT),$(2),null) $(1)
 # The draft that ships, but for target, codes, seed and folder.
 SENTENCE_DRAFT = $(BIN)/sst-train-draft recipe=paper codes_from=target laws=true "losses={ce:0,kl:1}" layers=[0,1,2,4,8,22,23] train_layers=7 train_embeddings=false steps=150 learning_rate=1.5e-3 dev_utterances=24 dtype=bfloat16
 # Groups whose rounds are as long, on the dev list, as SSD's with a tolerance of 0.1, 0.2 and 0.4.
@@ -263,14 +263,14 @@ sentences: $(STAMP) ## SSD and PCG on any English sentence, heard by Whisper: an
 	$(call sentences_decode,experiment=ssd/table3 out=$(OUT)/sentences/ssd)
 	$(call sentences_decode,experiment=ssd/groups rule.groups.mean_size=$(SENTENCE_GROUPS) out=$(OUT)/sentences/ssd)
 	for few in "18 189 [0,1,2,3,4,5,6,7,8,15,16,17,18,19,20,21,22,23]" "15 125 [0,1,2,3,4,5,6,7,8,18,19,20,21,22,23]" "12 128 [0,1,2,3,4,5,6,7,8,21,22,23]"; do \
-	  set -- $$few; less="draft.path=$(OUT)/draft-sentences-layers$$1 draft.name=layers$$1 out=$(OUT)/sentences/drafts"; \
+	  set -- $$few; less="lookahead=3 draft.path=$(OUT)/draft-sentences-layers$$1 draft.name=layers$$1 out=$(OUT)/sentences/drafts"; \
 	  $(BIN)/sst-train-draft target=sentences steps=0 layers=$$3 codes=data/sentences/codes dev_utterances=8 out=$(OUT)/draft-sentences-layers$$1; \
 	  for how in method=draft method=ssd "rule=group rule.groups.mean_size=$$2"; do $(call sentences_decode,$$less $$how); done; \
 	done
 	from=0; for to in 150 450; do \
 	  $(BIN)/sst-train-draft recipe=paper target=sentences layers=[0,12,23] codes=data/sentences/codes codes_from=target own=$(OUT)/own-sentences laws=true "losses={ce:0,kl:1}" steps=$$((to - from)) first_sequence=$$((16 * from)) $$([ $$from = 0 ] || echo init=$(OUT)/draft-sentences-$$from) eval_every=100 save_every=25 dev_utterances=24 dtype=bfloat16 out=$(OUT)/draft-sentences-$$to; from=$$to; \
 	done # 12 minutes of one core
-	for how in method=draft method=ssd "rule=group rule.groups.mean_size=202"; do $(call sentences_decode,draft.path=$(OUT)/draft-sentences-450 draft.name=three450 out=$(OUT)/sentences/drafts $$how); done
+	for how in method=draft method=ssd "rule=group rule.groups.mean_size=202"; do $(call sentences_decode,lookahead=3 draft.path=$(OUT)/draft-sentences-450 draft.name=three450 out=$(OUT)/sentences/drafts $$how); done
 	for how in "experiment=ssd/table3 rule.beta=0.1,0.2" "experiment=ssd/groups rule.groups.mean_size=16,37.5"; do $(call sentences_decode,$$how seed=1$(comma)2 out=$(OUT)/sentences/ssd); done
 	$(call sentences_decode,drafter=recurrent method=ssd rule.beta=0.2$(comma)0.4 out=$(OUT)/sentences/recurrent)
 	$(call sentences_decode,drafter=recurrent method=pcg rule.groups.mean_size=37.5$(comma)230 out=$(OUT)/sentences/recurrent)
@@ -281,6 +281,23 @@ sentences: $(STAMP) ## SSD and PCG on any English sentence, heard by Whisper: an
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences $(OUT)/sentences/ssd $(OUT)/sentences/drafts
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/recurrent $(OUT)/sentences/recurrent
 
+# What leads is heard by base, beside recordings, of which the package has none.
+SENTENCE_LIST = data=sentences data.path=$(OUT)/sentences/list/list.jsonl out=$(OUT)/sentences/tables/ssd
+
+sentences-pcg: $(STAMP) ## PCG's tables on sentences by its paper's sampler; what leads by Whisper base, with voice, DNSMOS and recordings: an hour and a half of a core, needs flite
+	$(call sentences_decode,experiment=$(call joined,$(filter-out pcg/figure3%,$(PCG_RUNS))) seed=0 out=$(OUT)/sentences/pcg)
+	$(call sentences_decode,experiment=$(call joined,$(filter pcg/figure3%,$(PCG_RUNS))) seed=0 out=$(OUT)/sentences/pcg,60)
+	$(BIN)/python scripts/speak_list.py $(OUT)/sentences/list
+	$(call sentences_decode,experiment=ssd/table1 $(SENTENCE_LIST))
+	$(call sentences_decode,experiment=ssd/groups rule.groups.mean_size=230 $(SENTENCE_LIST))
+	$(BIN)/sst-eval runs=$(OUT)/sentences/pcg judges=whisper judges.weights=tiny.en metrics=[wer]
+	$(BIN)/sst-eval runs=$(OUT)/sentences/tables/ssd judges=whisper metrics=[wer,similarity,dnsmos]
+	for one in pcg claims; do $(BIN)/sst-report paper=$$one runs=$(OUT)/sentences/pcg out=$(RESULTS)/sentences/pcg_sampler page=false; done
+	$(BIN)/sst-report paper=ssd runs=$(OUT)/sentences/tables/ssd out=$(RESULTS)/sentences/base page=false
+	rm -f $(RESULTS)/sentences/{pcg_sampler/pcg,base/ssd}/matched_clock* # of speeds, and nothing was timed
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/pcg_sampler $(OUT)/sentences/pcg
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/base $(OUT)/sentences/tables/ssd
+
 # DEVICE=cuda trains on a GPU; without it trainings are the CPU's
 TRAIN_ON = $(if $(filter-out file,$(origin DEVICE)),device=$(DEVICE))
 
@@ -288,11 +305,11 @@ training-seeds: $(STAMP) ## How much of a drafter's figures on sentences is its 
 	for seed in 1 2; do \
 	  $(SENTENCE_DRAFT) target=sentences codes=data/sentences/codes own=$(OUT)/own-sentences seed=$$seed eval_every=150 save_every=25 out=$(OUT)/sentences/trained/draft-seed$$seed $(TRAIN_ON); \
 	  $(BIN)/python scripts/pack.py $(OUT)/sentences/draft-seed$$seed $(OUT)/sentences/trained/draft-seed$$seed; \
-	  for how in method=draft method=exact method=ssd "method=pcg rule.groups.mean_size=230"; do $(call sentences_decode,$$how drafter=lm draft.path=$(OUT)/sentences/draft-seed$$seed draft.name=seed$$seed out=$(OUT)/sentences/seeds,120); done; \
+	  for how in method=draft method=exact method=ssd "method=pcg rule.groups.mean_size=230"; do $(call sentences_decode,lookahead=3 $$how drafter=lm draft.path=$(OUT)/sentences/draft-seed$$seed draft.name=seed$$seed out=$(OUT)/sentences/seeds,120); done; \
 	done
 	for seed in 0 1 2; do \
 	  $(BIN)/sst-train-heads recipe=recurrent target=sentences codes=data/sentences/codes sequences=320 batch_size=256 steps=400 warmup=40 eval_every=400 save_every=50 dev_utterances=16 seed=$$seed out=$(OUT)/sentences/recurrent-seed$$seed $(TRAIN_ON); \
-	  for how in exact ssd; do $(call sentences_decode,method=$$how drafter=recurrent drafter.path=$(OUT)/sentences/recurrent-seed$$seed out=$(OUT)/sentences/seeds,120); done; \
+	  for how in exact ssd; do $(call sentences_decode,lookahead=3 method=$$how drafter=recurrent drafter.path=$(OUT)/sentences/recurrent-seed$$seed out=$(OUT)/sentences/seeds,120); done; \
 	done
 	$(BIN)/sst-eval runs=$(OUT)/sentences/seeds judges=whisper judges.weights=tiny.en metrics=[wer]
 	$(BIN)/python scripts/training_seeds.py $(RESULTS)/sentences $(OUT)/sentences/ssd $(OUT)/sentences/seeds

@@ -6,7 +6,8 @@ both places.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -14,6 +15,7 @@ from speculative_tts.assets import configuration, configurations
 from speculative_tts.reporting.runs import Run, Where, flatten
 
 PAPER = "paper_"
+FINE = "tiny_fine"  # the target of the papers' speculation at tiny scale
 
 
 @dataclass(frozen=True)
@@ -50,13 +52,25 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Scale:
-    """The size of an experiment: the shipped tiny system's or the papers' own."""
+    """The size of an experiment: the shipped tiny system's or the papers' own.
+
+    With `target`, that target, by whatever draft, stands where the experiments have the fine one.
+    """
 
     prefix: str = ""
+    target: str | None = None
 
     def experiment(self, paper: str, name: str) -> Experiment:
         """Return a paper's experiment at this scale."""
-        return read(f"{paper}/{self.prefix}{name}")
+        return self.read(f"{paper}/{self.prefix}{name}")
+
+    def read(self, name: str) -> Experiment:
+        """Return an experiment by its name below configs/experiment, of this scale's target."""
+        made = read(name)
+        if self.target is None or made.target != FINE:
+            return made
+        kept = {k: v for k, v in made.settings.items() if not k.startswith(("draft.", "codec."))}
+        return replace(made, settings=kept | {"target.name": self.target})
 
     def has(self, paper: str, name: str) -> bool:
         """Return True if the paper has this experiment at this scale."""
@@ -67,11 +81,28 @@ TINY, PAPERS_OWN = Scale(), Scale(PAPER)
 
 
 def scale_of(paper: str, runs: Iterable[Run]) -> Scale:
-    """Return the scale of most of these runs, by whether theirs is a target of the paper's own."""
+    """Return the scale of most of these runs, by whether theirs is a target of the paper's own.
+
+    Runs that are all of one target which no experiment has get a scale with that target.
+    """
     names = [f"{paper}/{name}" for name in configurations(f"experiment/{paper}")]
     own = {read(name).target for name in names if f"/{PAPER}" in name}
-    votes = [run.config.get("target.name") in own for run in runs]
-    return PAPERS_OWN if 2 * sum(votes) > len(votes) else TINY
+    targets = [run.config.get("target.name") for run in runs]
+    (target, *others) = {*targets} or {None}
+    if isinstance(target, str) and not others and target not in _targets():
+        return Scale(target=target)
+    return PAPERS_OWN if 2 * sum(target in own for target in targets) > len(targets) else TINY
+
+
+@cache
+def _targets() -> frozenset[str]:
+    """Return the names of the targets of all experiments."""
+    folders = ["", *(f"{paper}/" for paper in ("ssd", "pcg", "mtp", "drafters"))]
+    return frozenset(
+        read(f"{folder}{name}").target
+        for folder in folders
+        for name in configurations(f"experiment/{folder}")
+    )
 
 
 def read(name: str) -> Experiment:

@@ -31,6 +31,11 @@ CAPTION = (
     "were set on 2026-11-26 when earlier figures were known: they bind the lists that come.{known}"
 )
 KNOWN = {  # when a list's verdicts were taken, by the list's name
+    "sentences": (
+        "Margins are those of the fine target, set before; most of these claims were registered "
+        "for this list before PCG's sampler spoke it, but what the target's own sampler gives was "
+        "known (results/registered/sentences_pcg)."
+    ),
     "tiny_registered": (
         "Settings, margins and seeds were committed with the recipe of this list, in the commit of "
         "the runs or before it, when nothing of the list had been spoken; the verdicts on the "

@@ -22,6 +22,9 @@ class Point:
     tag: str = ""
 
 
+OURS = ("curve", "scatter")  # kinds of series that a plot is for
+
+
 @dataclass(frozen=True)
 class Series:
     """Points that belong together.
@@ -51,6 +54,11 @@ class Plot:
     ceiling: str | None = None
     chosen: float | None = None
 
+    @property
+    def empty(self) -> bool:
+        """True if no curve has a point."""
+        return not any(one.points for one in self.series if one.kind in OURS)
+
 
 @dataclass(frozen=True)
 class Figure(Printed):
@@ -61,13 +69,12 @@ class Figure(Printed):
 
     @property
     def empty(self) -> bool:
-        """True if no point is ours."""
-        kinds = ("curve", "scatter", "mark")
-        return not any(s.points for plot in self.plots for s in plot.series if s.kind in kinds)
+        """True if no curve has a point."""
+        return all(plot.empty for plot in self.plots)
 
 
 def fill_figure(definition: FigureDefinition, chosen: Chosen) -> Figure:
-    """Return the figure made of the results of its needs."""
+    """Return the figure made of the results of its needs, without plots whose curves have none."""
     results = list(chosen.results.values())
     axes = [replace(one, y=measured(one.y, results)) for one in definition.axes]
     definition = replace(definition, axes=axes)
@@ -79,7 +86,7 @@ def fill_figure(definition: FigureDefinition, chosen: Chosen) -> Figure:
         *definitions(shown, results),
     ]
     notes = [*definition.notes, *cost_notes(shown, chosen)]
-    plots = [_plot(axes, chosen) for axes in definition.axes]
+    plots = [plot for axes in definition.axes if not (plot := _plot(axes, chosen)).empty]
     return Figure(
         **around(definition, chosen, caption, notes), plots=plots, columns=definition.columns
     )

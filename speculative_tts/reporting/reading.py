@@ -31,7 +31,7 @@ from speculative_tts.reporting.definitions import (
     SpeakerTable,
     TableDefinition,
 )
-from speculative_tts.reporting.experiments import TINY, Experiment, Scale, method, read
+from speculative_tts.reporting.experiments import TINY, Experiment, Scale, method
 from speculative_tts.reporting.needs import Nearest, Need
 from speculative_tts.reporting.paper import published
 from speculative_tts.reporting.points import LOSS
@@ -64,7 +64,7 @@ def read_report(name: str, scale: Scale) -> Report:
         tables=[_table(one) for one in (*raw["tables"], *raw.get("matched", ()))],
         figures=[_figure(one) for one in raw["figures"]],
         speakers=[SpeakerTable(**one | {"rows": _rows(one)}) for one in raw.get("speakers", ())],
-        claims=[_claims(one) for one in raw.get("claims", ())],
+        claims=[_claims(one, scale) for one in raw.get("claims", ()) if _had_by(one, scale)],
         **_some(raw, *PLAIN),
     )
 
@@ -75,7 +75,7 @@ def _given(paper: str, scale: Scale) -> dict[str, object]:
         "experiment": partial(scale.experiment, paper),
         "has": partial(scale.has, paper),
         "own": scale is not TINY,
-        "read": read,
+        "read": scale.read,
         "method": method,
         "settings": lambda group, name: flatten(configuration(f"{group}/{name}"), f"{group}."),
         "recurrent": _recurrent,
@@ -152,9 +152,15 @@ def _figure(raw: Raw) -> FigureDefinition:
     return FigureDefinition(**{**raw, "axes": list(map(axes, raw["axes"]))})
 
 
-def _claims(raw: Raw) -> ClaimTable:
-    systems = {name: _pinned(read(name), rows) for name, rows in raw["systems"].items()}
-    claims = list(map(_claim, raw["claims"]))
+def _had_by(raw: Raw, scale: Scale) -> bool:
+    """Return True if a scale's target can have a paper's claims; others need what is shipped."""
+    return scale.target is None or all(rows.get("pinned") for rows in raw["systems"].values())
+
+
+def _claims(raw: Raw, scale: Scale) -> ClaimTable:
+    """Return a paper's claims; reasons are those of the fine target, another one has none."""
+    systems = {name: _pinned(scale.read(name), rows) for name, rows in raw["systems"].items()}
+    claims = [_claim(one if scale.target is None else {**one, "why": ""}) for one in raw["claims"]]
     return ClaimTable(raw["name"], raw["title"], systems, claims, **_paper(raw))
 
 
@@ -174,6 +180,6 @@ def _pinned(experiment: Experiment, raw: Raw) -> dict[str, Row]:
     def chosen(row: Row) -> Where:
         drafts = row.where["system"] not in ("target", "swap")
         names = ["target.name", *(["draft.name"] if drafts else [])]
-        return experiment.some(*names) | sampler
+        return experiment.some(*(name for name in names if name in experiment.settings)) | sampler
 
     return {key: row.given(chosen(row)) for key, row in rows.items()}

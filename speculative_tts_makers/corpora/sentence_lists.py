@@ -4,6 +4,7 @@ Rows are WordNet's or other texts' held-out sentences of `LENGTHS` words; which 
 texts and the seed alone. A prompt is a held-out sentence too, in no other row.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from itertools import cycle
 from pathlib import Path
@@ -63,11 +64,16 @@ def _write_list(drawn: list[str], voices: list[str], name: str, out: Path) -> Pa
             )
     audio = {row.prompt_audio: (row.prompt_text, row.speaker) for row in rows}
     audio |= {row.reference_audio: (row.text, row.speaker) for row in rows}
-    for place, (text, voice) in progress(audio.items(), desc=f"{name} list"):
-        if not (out / place).exists():
-            write_audio(out / place, _spoken(text, voice))
+    speak_audio(audio, out)
     write_jsonl(out / "list.jsonl", map(asdict, rows))
     return out / "list.jsonl"
+
+
+def speak_audio(audio: Mapping[str, tuple[str, str]], out: Path) -> None:
+    """Write the files below `out` that are not there yet, each a text spoken by a voice."""
+    for place, (text, voice) in progress(audio.items(), desc=f"{out.name} list"):
+        if not (out / place).exists():
+            write_audio(out / place, _spoken(text, voice))
 
 
 def _spoken(text: str, voice: str) -> Wave:

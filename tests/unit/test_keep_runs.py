@@ -80,6 +80,18 @@ def test_files_of_other_runs_go(runs: Path, tmp_path: Path) -> None:
     assert {*out.rglob("*.*")} == {*written, out / "scores" / "README.md"}
 
 
+def test_a_path_in_the_working_directory_is_from_there(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list that was spoken into runs/ has prompts there, and its runs could not be kept."""
+    monkeypatch.chdir(tmp_path)
+    (run, *_) = sorted(runs.iterdir())
+    change(run / "records.jsonl", prompt_audio=str(tmp_path / "runs/list/slt.flac"))
+    keep(tmp_path / "out", [runs])
+    (first, *_) = rows(tmp_path / "out" / "records" / f"{run.name}.jsonl.gz")
+    assert first["prompt_audio"] == "runs/list/slt.flac"
+
+
 def test_an_absolute_path_is_refused(runs: Path, tmp_path: Path) -> None:
     (run,) = runs.glob("target*")
     change(run / "records.jsonl", reference_audio="/data/own.flac")

@@ -1,6 +1,7 @@
 """Sentences to speak: read from texts, held out, spoken with exact phone times, put into lists."""
 
 import json
+import runpy
 import struct
 import zlib
 from pathlib import Path
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 import soundfile
 
+from speculative_tts.assets import resolve
 from speculative_tts.codecs import world
+from speculative_tts.records import read_list
 from speculative_tts_makers.corpora import sentence_lists
 from speculative_tts_makers.corpora.flite import PAUSE, SpokenText
 from speculative_tts_makers.corpora.sentences import (
@@ -141,3 +144,26 @@ def test_lists_share_no_sentence_and_have_the_voices_in_turn(
     assert all(map(held_out, said))
     frames = soundfile.info(tmp_path / "test" / rows[0]["prompt_audio"]).frames
     assert frames == round((0.6 + BEFORE + AFTER) * world.SAMPLE_RATE)
+
+
+def test_the_shipped_list_gets_recordings_by_its_own_voices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoken: list[tuple[str, str]] = []
+
+    def speak(text: str, voice: str) -> SpokenText:
+        spoken.append((text, voice))
+        wave = np.zeros(world.SAMPLE_RATE, np.float32)
+        return SpokenText(wave, (PAUSE, "hh", "ay", PAUSE), (0.2, 0.5, 0.8, 1.0))
+
+    monkeypatch.setattr(sentence_lists, "speak_text", speak)
+    script = Path(__file__).parents[3] / "scripts" / "speak_list.py"
+    monkeypatch.setattr("sys.argv", [str(script), str(tmp_path)])
+    runpy.run_path(str(script), run_name="__main__")
+    shipped = read_list(resolve("tiny:testset_sentences/list.jsonl"))
+    made = read_list(tmp_path / "list.jsonl")
+    assert [one.text for one in made] == [one.text for one in shipped]
+    assert spoken == [(one.text, one.speaker) for one in made]
+    for one, of in zip(made, shipped, strict=True):
+        assert Path(one.reference_audio or "").is_file()
+        assert Path(one.prompt_audio).read_bytes() == Path(of.prompt_audio).read_bytes()

@@ -159,6 +159,24 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return runs
 
 
+def test_claims_are_tested_on_another_target_where_all_runs_are_its_own(tmp_path: Path) -> None:
+    """Runs of a target that no experiment has gave a page on which nothing was measured."""
+    mine = {"target": {"name": "mine", "path": "mine"}, "draft": {"name": "half", "path": "half"}}
+    for folder, sampler in (("ssd", {}), ("pcg", {"sampling": OF_PCG["sampling"]})):
+        for system in ("target", "draft", "speculative"):
+            make_run(tmp_path / "runs" / folder, system, **mine, **sampler)
+        rule = {"rule": "tolerance", "beta": 0.3 if sampler else 0.4}
+        make_run(tmp_path / "runs" / folder, "speculative", **rule, **mine, **sampler)
+    far = {"rule": "tolerance", "beta": 0.4, "lookahead": 6}
+    make_run(tmp_path / "runs" / "ssd", "speculative", **far, **mine)
+    page = claims_of(tmp_path / "runs")
+    assert told(page, "A draft alone errs far more") == Finding.shows.value
+    assert told(page, "A tolerance costs fewer") != Finding.missing.value
+    assert told(page, "A tolerance costs words") != Finding.missing.value
+    assert told(page, "PCG has fewer word errors") == Finding.missing.value
+    assert not any("MTP" in row["system"] or row.get("likely reason") for row in page.values())
+
+
 def told(page: dict[str, dict[str, str]], text: str) -> str:
     (row,) = [row for row in page.values() if f" / {text}" in row["system"]]
     return row["verdict"]

@@ -11,12 +11,15 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.text import Text
 from shipped import figure as read_figure
+from synthetic_runs import make_run
 
 from speculative_tts.evaluation.statistics import Measure
 from speculative_tts.reporting.definitions import FigureDefinition
 from speculative_tts.reporting.experiments import TINY
 from speculative_tts.reporting.figures import DPI, HEIGHT, SETTINGS, WIDTH, _canvas, draw
-from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series
+from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series, fill_figure
+from speculative_tts.reporting.needs import choose
+from speculative_tts.reporting.runs import find_runs
 from speculative_tts.reporting.shown import REPORTS
 
 CURVE = Series(
@@ -57,6 +60,20 @@ def test_draws(plot: Plot) -> None:
     assert files["svg"].startswith(b"<?xml")
     assert b"<dc:date>" not in files["svg"]
     assert draw(figure(plot)) == files
+
+
+def test_a_plot_without_points_of_runs_is_left_out(tmp_path: Path) -> None:
+    """Figures of runs that nothing timed had a blank panel, or the papers' points alone."""
+    assert [Plot("p", "x", "y", [one]).empty for one in (CURVE, MARK, LEVEL, PAPER)] == [
+        False, True, True, True,
+    ]  # fmt: skip
+    for beta in (0.1, 0.3):
+        make_run(tmp_path, "speculative", rule="tolerance", beta=beta)
+    (definition,) = (one for one in REPORTS["pcg"](TINY).figures if one.name == "figure2_length")
+    timed, *_ = definition.axes
+    asked = replace(definition, axes=[timed, replace(timed, title="of people", y="mos")])
+    filled = fill_figure(asked, choose(find_runs(tmp_path), asked.needs()))
+    assert [plot.title for plot in filled.plots] == ["Word errors"]
 
 
 def test_tags_do_not_cover_each_other_and_curves_run_along_x() -> None:

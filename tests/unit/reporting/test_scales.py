@@ -212,6 +212,19 @@ def test_the_scale_is_that_of_most_runs(tmp_path: Path) -> None:
     assert scale_of("pcg", find_runs(tmp_path).runs) is TINY
 
 
+def test_a_target_that_no_experiment_has_stands_where_the_fine_one_does(tmp_path: Path) -> None:
+    assert scale_of("ssd", []) is TINY
+    make_run(tmp_path, "target", n=2, target={"name": "mine", "path": "mine"})
+    scale = scale_of("claims", find_runs(tmp_path).runs)
+    assert scale.target == "mine"
+    assert scale.read("pcg/figure2").target == "mine"
+    assert "draft.name" not in scale.read("pcg/figure2").settings
+    assert scale.read("pcg/figure2").grid == read("pcg/figure2").grid
+    assert scale.read("mtp/table2") == read("mtp/table2")
+    make_run(tmp_path, "target", n=2)  # beside another target's nothing is said
+    assert scale_of("claims", find_runs(tmp_path).runs) is TINY
+
+
 def test_a_method_that_an_experiment_leaves_out_takes_its_cells_with_it(tmp_path: Path) -> None:
     make_run(tmp_path, "target", n=10)
     definition = REPORTS["ssd"](TINY).tables[0]

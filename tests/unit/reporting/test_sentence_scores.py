@@ -47,6 +47,19 @@ def test_tokens_a_round_follow_from_the_records() -> None:
     assert tokens_a_round(FOLDER, "speculative-exact-k3-s0") == pytest.approx(printed, rel=1e-5)
 
 
+def test_cells_by_base_and_by_the_sampler_of_pcgs_paper() -> None:
+    base = cells("sentences/base/ssd/table1", "target")
+    assert_cell(scores("sentences/base", "target-s0"), "wer", base)
+    folder, table = "sentences/pcg_sampler", cells("sentences/pcg_sampler/pcg/table2", "10.3")
+    assert_difference(
+        scores(folder, "target-s0"),
+        scores(folder, "swap-m10.3-s0"),
+        "wer",
+        table,
+        "wer_minus_target",
+    )
+
+
 @pytest.mark.parametrize(("row", "folder", "run"), LOST, ids=str)
 def test_what_the_results_page_says_of_lost_words(row: str, folder: str, run: str) -> None:
     exact = scores(FOLDER, "speculative-exact-k3-s0")
