@@ -294,7 +294,7 @@ sentences-pcg: $(STAMP) ## PCG's tables on sentences by its paper's sampler; wha
 	$(BIN)/sst-eval runs=$(OUT)/sentences/tables/ssd judges=whisper metrics=[wer,similarity,dnsmos]
 	for one in pcg claims; do $(BIN)/sst-report paper=$$one runs=$(OUT)/sentences/pcg out=$(RESULTS)/sentences/pcg_sampler page=false; done
 	$(BIN)/sst-report paper=ssd runs=$(OUT)/sentences/tables/ssd out=$(RESULTS)/sentences/base page=false
-	rm -f $(RESULTS)/sentences/{pcg_sampler/pcg,base/ssd}/matched_clock* # of speeds, and nothing was timed
+	rm -f $(RESULTS)/sentences/{pcg_sampler/pcg,base/ssd}/matched_clock* $(RESULTS)/sentences/base/ssd/{beta,figure3}* # nothing was timed; of one tolerance and one lookahead
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/pcg_sampler $(OUT)/sentences/pcg
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/base $(OUT)/sentences/tables/ssd
 
