@@ -144,9 +144,10 @@ fresh: $(STAMP) ## Do the test list's figures hold for 60 sentences and voice pr
 # $(call register,overrides): what a claim speaks of, on the list of the verdicts
 register = $(BIN)/sst-decode data=tiny_registered out=$(OUT)/registered workers=$(WORKERS) $(SHARED) limit=$(or $(LIMIT),null) $(1)
 
-page: $(STAMP) ## Draw the figures and index.html of results/ again from the tables and points that ship, and count what their scores give
+page: $(STAMP) ## Draw the figures and index.html of results/ again from the tables and points that ship, and what their scores give
 	$(BIN)/python scripts/draw_page.py
 	$(BIN)/python scripts/score_index.py results
+	$(BIN)/python scripts/differences.py results
 
 registered: $(STAMP) ## The claims' verdicts on 240 utterances spoken after settings and margins were committed: an hour, needs flite
 	$(BIN)/sst-prepare corpus=registered
