@@ -42,8 +42,8 @@ def _ratio(config: BenchConfig, pairs: Array) -> Measure:
     if config.processes == 1:
         return bootstrap(pairs, draws=config.draws, seed=config.seed)
     prompts = len(pairs) // config.processes
-    places = [divmod(place, prompts) for place in range(len(pairs))]
-    return interval(Cells(*zip(*places, strict=True), pairs), RATIO)
+    process, prompt = np.divmod(np.arange(len(pairs)), prompts)
+    return interval(Cells(process.tolist(), prompt.tolist(), pairs), RATIO)
 
 
 def grid(head: Sequence[object], rows: Iterable[Sequence[object]]) -> list[str]:
