@@ -106,6 +106,7 @@ def _no_waits_for_disks() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
+        patch.setattr("soundfile.SoundFile.flush", lambda _: None)  # fsync's, at each close
         patch.setattr("speculative_tts.runs.run.sync", lambda _: None)
         yield
 
