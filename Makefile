@@ -144,8 +144,10 @@ fresh: $(STAMP) ## Do the test list's figures hold for 60 sentences and voice pr
 # $(call register,overrides): what a claim speaks of, on the list of the verdicts
 register = $(BIN)/sst-decode data=tiny_registered out=$(OUT)/registered workers=$(WORKERS) $(SHARED) limit=$(or $(LIMIT),null) $(1)
 
-page: $(STAMP) ## Draw the figures and index.html of results/ again from the tables and points that ship
+page: $(STAMP) ## Draw the figures and index.html of results/ again from the tables and points that ship, and what their scores give
 	$(BIN)/python scripts/draw_page.py
+	$(BIN)/python scripts/score_index.py results
+	$(BIN)/python scripts/differences.py results
 
 registered: $(STAMP) ## The claims' verdicts on 240 utterances spoken after settings and margins were committed: an hour, needs flite
 	$(BIN)/sst-prepare corpus=registered
@@ -234,8 +236,13 @@ records: $(STAMP) ## Decode and judge the papers' main tables again, nothing tim
 	$(call untimed,pcg,experiment=pcg/figure2 rule.groups.mean_size=10.3$(comma)140)
 	$(call untimed,mtp,experiment=mtp/table1_valle method=target$(comma)mtp)
 	$(BIN)/sst-eval runs=$(OUT)/records/ssd metrics=[wer,similarity]
-	for one in pcg mtp; do $(BIN)/sst-eval runs=$(OUT)/records/$$one metrics=[wer]; done
-	for one in ssd pcg mtp; do $(BIN)/python scripts/keep_runs.py $(RESULTS)/$$one $(OUT)/records/$$one; done
+	$(call untimed,more/mtp,experiment=mtp/table1 method=target$(comma)mtp)
+	$(call untimed,more/mtp,experiment=mtp/unrestricted$(comma)mtp/unrestricted_valle)
+	$(call untimed,more/mtp,experiment=mtp/table2 sampling.top_k=5$(comma)7$(comma)9$(comma)15$(comma)25)
+	for one in pcg mtp more/mtp; do $(BIN)/sst-eval runs=$(OUT)/records/$$one metrics=[wer]; done
+	for one in ssd pcg; do $(BIN)/python scripts/keep_runs.py $(RESULTS)/$$one $(OUT)/records/$$one; done
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/mtp $(OUT)/records/mtp scores=$(OUT)/records/more/mtp
+	$(BIN)/python scripts/score_index.py $(RESULTS)
 
 registered-records: $(STAMP) ## Decode and judge PCG beside SSD on the registered list again, and keep scores and records: 10 minutes of a core, needs flite
 	$(BIN)/sst-prepare corpus=registered
