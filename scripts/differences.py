@@ -24,6 +24,9 @@ NAME = "differences"
 SENTENCES, LAYER = "sentences", "sentences/recurrent"
 FINE, FEW_HOURS = "fine_drafts", "ssd_draft"
 EXACT, ALONE = (SENTENCES, "speculative-exact-k3-s0-51af5691"), (SENTENCES, "target-s0-")
+BASE, BASE_ALONE = "sentences/base", ("sentences/base", "target-s0-")
+BASE_CODEC = (BASE, "codec-s0-")
+BASE_EXACT, BASE_SSD4 = (BASE, "speculative-exact-k3-s0-"), (BASE, "speculative-tolerance-b0.4-")
 LAYER_SSD2, LAYER_SSD4 = ((LAYER, f"speculative-tolerance-b{beta}-") for beta in (0.2, 0.4))
 LAYER_PCG37, LAYER_PCG230 = ((LAYER, f"speculative-group-m{size}-") for size in (37.5, 230))
 DRAFT_SSD2 = (SENTENCES, "speculative-tolerance-b0.2-k3-s0-26374dc8")
@@ -56,18 +59,26 @@ class Pair(NamedTuple):
 
 BLOCKS = {
     "Any English sentence, by Whisper tiny.en": {
-        "layer_ssd0.2": Pair("SSD 0.2 by the layer minus exact", LAYER_SSD2, EXACT),
-        "layer_ssd0.4": Pair("SSD 0.4 by the layer minus exact", LAYER_SSD4, EXACT),
-        "layer_pcg37.5": Pair("PCG 37.5 by the layer minus exact", LAYER_PCG37, EXACT),
-        "layer_pcg230": Pair("PCG 230 by the layer minus exact", LAYER_PCG230, EXACT),
-        "draft_ssd0.2": Pair("SSD 0.2 by the draft minus exact", DRAFT_SSD2, EXACT),
-        "draft_ssd0.4": Pair("SSD 0.4 by the draft minus exact", DRAFT_SSD4, EXACT),
-        "draft_pcg230": Pair("PCG 230 by the draft minus exact", DRAFT_PCG230, EXACT),
-        "pcg230_target": Pair("PCG 230 by the draft minus target", DRAFT_PCG230, ALONE),
+        "layer_ssd0.2": Pair("SSD 0.2 by the layer minus target", LAYER_SSD2, ALONE),
+        "layer_ssd0.4": Pair("SSD 0.4 by the layer minus target", LAYER_SSD4, ALONE),
+        "layer_pcg37.5": Pair("PCG 37.5 by the layer minus target", LAYER_PCG37, ALONE),
+        "layer_pcg230": Pair("PCG 230 by the layer minus target", LAYER_PCG230, ALONE),
+        "draft_ssd0.2": Pair("SSD 0.2 by the draft minus target", DRAFT_SSD2, ALONE),
+        "draft_ssd0.4": Pair("SSD 0.4 by the draft minus target", DRAFT_SSD4, ALONE),
+        "draft_pcg230": Pair("PCG 230 by the draft minus target", DRAFT_PCG230, ALONE),
+        "exact": Pair("exact by the draft minus target", EXACT, ALONE),
+        "ssd0.4_exact": Pair("SSD 0.4 minus exact, both by the draft", DRAFT_SSD4, EXACT),
+        "pcg230_exact": Pair("PCG 230 minus exact, both by the draft", DRAFT_PCG230, EXACT),
         "drafters_0.2": Pair("SSD 0.2, the layer minus the draft", LAYER_SSD2, DRAFT_SSD2),
         "drafters_0.4": Pair("SSD 0.4, the layer minus the draft", LAYER_SSD4, DRAFT_SSD4),
         "rules_0.2": Pair("SSD 0.2 minus PCG 37.5, both by the layer", LAYER_SSD2, LAYER_PCG37),
         "rules_0.4": Pair("SSD 0.4 minus PCG 230, both by the layer", LAYER_SSD4, LAYER_PCG230),
+    },
+    "The same by Whisper base": {
+        "base_ssd0.4": Pair("SSD 0.4 by the draft minus target", BASE_SSD4, BASE_ALONE),
+        "base_exact": Pair("exact by the draft minus target", BASE_EXACT, BASE_ALONE),
+        "base_ssd0.4_exact": Pair("SSD 0.4 minus exact, both by the draft", BASE_SSD4, BASE_EXACT),
+        "base_codec": Pair("target minus recordings through the codec", BASE_ALONE, BASE_CODEC),
     },
     "35 words: SSD's own draft": {
         "hours": Pair("15 hours of speech minus 1.4, alone", OWN, FEW),
