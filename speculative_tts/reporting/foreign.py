@@ -7,7 +7,7 @@ from speculative_tts.reporting.captions import definitions, judge_name
 from speculative_tts.reporting.definitions import Report
 from speculative_tts.reporting.results import Result
 from speculative_tts.reporting.runs import Run
-from speculative_tts.reporting.tables import Block, Cell, Heading, Line, Table
+from speculative_tts.reporting.tables import SYSTEM, Cell, Heading, Table
 
 REPORT = Report(
     name="others",
@@ -27,24 +27,21 @@ def table(foreign: Sequence[Run]) -> Table:
     shown = [
         name for name in METRICS if any(one.measure(name).value is not None for one in everything)
     ]
-    headings = [
-        Heading(METRICS[name].heading, judge_name(name, everything), name) for name in shown
-    ]
-    lines = [
-        Line(
-            label,
-            label,
-            [
-                Cell(one.measure(name).scaled(METRICS[name].scale), METRICS[name].digits)
-                for name in shown
-            ],
-        )
+    headings = {
+        name: Heading(METRICS[name].heading, judge_name(name, everything), name) for name in shown
+    }
+    block = {
+        label: {SYSTEM: Cell(label)}
+        | {
+            heading: Cell.of(one.measure(name).scaled(METRICS[name].scale), METRICS[name].digits)
+            for name, heading in headings.items()
+        }
         for label, one in results.items()
-    ]
+    }
     return Table(
         "others",
         "Other systems: what the judges heard",
         definitions(shown, everything),
         [f"{one.name}: {one.summary['run'].get('list', '')}" for one in foreign],
-        blocks=[Block("Judged alike", headings, lines)],
+        blocks={"Judged alike": block},
     )
