@@ -91,6 +91,7 @@ CAPTION = (
     "One system minus another, paired by utterance, with 95 % intervals of the bootstrap over "
     "utterances. Layer and draft are the recurrent layer and the 7-layer draft that ship."
 )
+PAIR = tables.Heading("difference", "", "system")
 HEADINGS = (
     tables.Heading("WER", "points", "wer_difference"),
     tables.Heading("tokens per target pass", "", "acceptance_length_difference"),
@@ -106,30 +107,28 @@ def scores(results: Path, system: System) -> list[ScoreRow]:
     return [row for file in files for row in read_scores(file)]
 
 
-def line(results: Path, key: str, pair: Pair) -> tables.Line:
+def line(results: Path, pair: Pair) -> tables.Line:
     """Return a pair's difference in the column of its metric."""
     rows = (scores(results, system) for system in (pair.other, pair.first))
     found = difference(compare_rows(*rows, pair.metric, Bootstrap()))
-    words = tables.Cell(found.scaled(100), 1, signed=True)
-    length = tables.Cell(found, 2, signed=True)
-    empty = tables.Cell(text="")
-    cells = [words, empty] if pair.metric == "wer" else [empty, length]
-    return tables.Line(key, pair.label, cells)
+    words = pair.metric == "wer"
+    cell = tables.Cell.of(found.scaled(100) if words else found, 1 if words else 2, signed=True)
+    cells = (cell, tables.Cell("")) if words else (tables.Cell(""), cell)
+    return {PAIR: tables.Cell(pair.label), **dict(zip(HEADINGS, cells, strict=True))}
 
 
 def table(results: Path) -> tables.Table:
     """Return a line for each pair."""
-    blocks = [
-        tables.Block(title, HEADINGS, [line(results, *row) for row in of.items()], of="difference")
-        for title, of in BLOCKS.items()
-    ]
     return tables.Table(
         name=NAME,
         title="Differences that no other table has",
         caption=(CAPTION,),
         origin=("`python scripts/differences.py results`, of the scores that ship",),
         speech="Recordings and speakers are synthetic: Flite voices.",
-        blocks=tuple(blocks),
+        blocks={
+            title: {key: line(results, pair) for key, pair in pairs.items()}
+            for title, pairs in BLOCKS.items()
+        },
     )
 
 
