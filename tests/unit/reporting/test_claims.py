@@ -113,7 +113,8 @@ def test_a_ratio_is_over_the_other_systems_figure() -> None:
         return {"value": value, "low": 0.8 * value, "high": 1.25 * value, "processes": 5}
 
     fast, slow = (
-        Run(Path("run"), {}, {"metrics": {"speedup": figure(value)}}, {}) for value in (1.4, 0.05)
+        Run(Path(name), {}, {"metrics": {"speedup": figure(value)}}, {})
+        for name, value in (("fast", 1.4), ("slow", 0.05))
     )
     claim = Claim("", "", "speedup", "fast", over="slow", above=2.0)
     found = figure_of(claim, Chosen({"fast": (fast,), "slow": (slow,)}))
