@@ -18,7 +18,7 @@ from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.summary import Bootstrap
 from speculative_tts.files import write_atomic
 from speculative_tts.reporting import tables
-from speculative_tts.reporting.results import difference
+from speculative_tts.reporting.selection import difference
 
 NAME = "differences"
 SENTENCES, LAYER = "sentences", "sentences/recurrent"
@@ -91,11 +91,9 @@ CAPTION = (
     "One system minus another, paired by utterance, with 95 % intervals of the bootstrap over "
     "utterances. Layer and draft are the recurrent layer and the 7-layer draft that ship."
 )
-PAIR = tables.Heading("difference", "", "system")
-HEADINGS = (
-    tables.Heading("WER", "points", "wer_difference"),
-    tables.Heading("tokens per target pass", "", "acceptance_length_difference"),
-)
+DIFFERENCE = tables.Heading("difference", "", "system")
+WORDS = tables.Heading("WER", "points", "wer_difference")
+LENGTH = tables.Heading("tokens per target pass", "", "acceptance_length_difference")
 
 
 def scores(results: Path, system: System) -> list[ScoreRow]:
@@ -111,24 +109,25 @@ def line(results: Path, pair: Pair) -> tables.Line:
     """Return a pair's difference in the column of its metric."""
     rows = (scores(results, system) for system in (pair.other, pair.first))
     found = difference(compare_rows(*rows, pair.metric, Bootstrap()))
-    words = pair.metric == "wer"
-    cell = tables.Cell.of(found.scaled(100) if words else found, 1 if words else 2, signed=True)
-    cells = (cell, tables.Cell("")) if words else (tables.Cell(""), cell)
-    return {PAIR: tables.Cell(pair.label), **dict(zip(HEADINGS, cells, strict=True))}
+    empty = {DIFFERENCE: tables.Cell(pair.label), WORDS: tables.Cell(""), LENGTH: tables.Cell("")}
+    if pair.metric == "wer":
+        return empty | {WORDS: tables.Cell.of(found.scaled(100), 1, signed=True)}
+    return empty | {LENGTH: tables.Cell.of(found, signed=True)}
 
 
 def table(results: Path) -> tables.Table:
     """Return a line for each pair."""
+    blocks = {
+        title: {key: line(results, pair) for key, pair in of.items()}
+        for title, of in BLOCKS.items()
+    }
     return tables.Table(
         name=NAME,
         title="Differences that no other table has",
         caption=(CAPTION,),
         origin=("`python scripts/differences.py results`, of the scores that ship",),
         speech="Recordings and speakers are synthetic: Flite voices.",
-        blocks={
-            title: {key: line(results, pair) for key, pair in pairs.items()}
-            for title, pairs in BLOCKS.items()
-        },
+        blocks=blocks,
     )
 
 

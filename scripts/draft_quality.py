@@ -27,8 +27,8 @@ from speculative_tts.reporting.experiments import method
 from speculative_tts.reporting.figures import draw
 from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series, figure_csv
 from speculative_tts.reporting.origin import origin
-from speculative_tts.reporting.results import Result, difference
 from speculative_tts.reporting.runs import Run, find_runs
+from speculative_tts.reporting.selection import difference
 
 Array = npt.NDArray[np.float64]
 NAME = "draft_quality"
@@ -119,7 +119,7 @@ def common(found: Mapping[str, Mapping[str, Run]]) -> dict[str, dict[str, Array]
 
 def measure(run: Run, name: str, scale: float = 1.0) -> Measure:
     """Return a figure of a run."""
-    return Result((run,)).measure(name).scaled(scale)
+    return run.measure(name).scaled(scale)
 
 
 def advantage(three: Mapping[str, Run]) -> Measure:

@@ -18,8 +18,7 @@ from speculative_tts.reporting.fill_claims import NAME
 from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series
 from speculative_tts.reporting.page import Section, assembled, table_data
 from speculative_tts.reporting.quantities import quantity
-from speculative_tts.reporting.results import Result, measured
-from speculative_tts.reporting.runs import Run
+from speculative_tts.reporting.runs import Run, measured
 from speculative_tts.reporting.tables import MINUS, Cell, Heading, Table
 from speculative_tts.typed import read_json
 
@@ -136,18 +135,16 @@ def figure(folder: Path, definition: FigureDefinition) -> Figure:
     """Return a figure from its points in CSV, its words in Markdown and its definition."""
     page = read_page(folder / f"{definition.name}.md")
     runs = read_json(folder / "runs.json", AGAIN)
-    results = [_result(folder / name, run) for name, run in runs.items()]
+    results = [
+        Run(folder / name, run["config"], run["summary"], run["provenance"])
+        for name, run in runs.items()
+    ]
     rows = read_csv(folder / f"{definition.name}.csv")
     plots = [_plot(axes, results, rows) for axes in definition.axes]
     return Figure(**around(page, definition.name), plots=plots, columns=definition.columns)
 
 
-def _result(folder: Path, row: Mapping[str, Any]) -> Result:
-    run = Run(folder, row["config"], row["summary"], row["provenance"])
-    return Result((run,))
-
-
-def _plot(axes: Axes, results: Sequence[Result], rows: Sequence[Mapping[str, str]]) -> Plot:
+def _plot(axes: Axes, results: Sequence[Run], rows: Sequence[Mapping[str, str]]) -> Plot:
     y = quantity(measured(axes.y, results))
     judge = judge_name(measured(axes.y, results), results)
     styles = {curve.label: curve.style for curve in axes.curves}

@@ -27,8 +27,8 @@ from speculative_tts.files import write_atomic
 from speculative_tts.reporting import tables
 from speculative_tts.reporting.captions import synthetic
 from speculative_tts.reporting.origin import origin
-from speculative_tts.reporting.results import difference
 from speculative_tts.reporting.runs import Run, find_runs
+from speculative_tts.reporting.selection import difference
 
 NAME = "training_seeds"
 ALONE, EXACT, SSD, PCG = "alone", "exact", "ssd_", "pcg_"

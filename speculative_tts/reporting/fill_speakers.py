@@ -12,7 +12,7 @@ from speculative_tts.reporting.captions import around, caption, judge_name
 from speculative_tts.reporting.definitions import Column, SpeakerTable
 from speculative_tts.reporting.needs import Chosen
 from speculative_tts.reporting.quantities import quantity
-from speculative_tts.reporting.results import Result, drawn_as
+from speculative_tts.reporting.runs import Run
 from speculative_tts.reporting.tables import SYSTEM, Block, Cell, Heading, Table
 
 GROUPS = {  # as `aggregate.by_speaker` calls them
@@ -20,7 +20,7 @@ GROUPS = {  # as `aggregate.by_speaker` calls them
     "seen": "Speakers of the training",
     "unseen": "Other speakers",
 }
-Figures = Mapping[str, Mapping[str, Result]]  # by system, then group or speaker
+Figures = Mapping[str, Mapping[str, Run]]  # by system, then group or speaker
 
 
 def fill_speakers(definition: SpeakerTable, chosen: Chosen) -> Table:
@@ -35,12 +35,12 @@ def fill_speakers(definition: SpeakerTable, chosen: Chosen) -> Table:
     return Table(**printed, blocks={"By speaker": block}, ruled=ruled)
 
 
-def _by_speaker(whole: Result) -> dict[str, Result]:
-    found = by_speaker([run.folder for run in whole.runs], drawn_as(whole.runs[0]))
-    return {name: Result(whole.runs, one) for name, one in found.items()}
+def _by_speaker(whole: Run) -> dict[str, Run]:
+    found = by_speaker([run.folder for run in whole.seeds], whole.drawn)
+    return {name: whole.with_figures(one) for name, one in found.items()}
 
 
-def _headings(definition: SpeakerTable, judged: Sequence[Result]) -> list[Heading]:
+def _headings(definition: SpeakerTable, judged: Sequence[Run]) -> list[Heading]:
     def heading(key: str, name: str) -> Heading:
         judge = judge_name(name, judged)
         shown = quantity(name).heading

@@ -9,7 +9,7 @@ from speculative_tts.reporting.checkpoints import draft_notes, heads_notes
 from speculative_tts.reporting.definitions import TESTS, Column, Panel, TableDefinition
 from speculative_tts.reporting.needs import Chosen
 from speculative_tts.reporting.quantities import quantity
-from speculative_tts.reporting.results import measured
+from speculative_tts.reporting.runs import measured
 from speculative_tts.reporting.selection import compare, cost_notes
 from speculative_tts.reporting.tables import SYSTEM, Block, Cell, Heading, Table
 

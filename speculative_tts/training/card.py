@@ -16,7 +16,6 @@ from speculative_tts.provenance import command_line, content_hash
 from speculative_tts.reporting.checkpoints import INHERITANCE, LOSSES
 from speculative_tts.reporting.origin import mixed, origin
 from speculative_tts.reporting.quantities import quantity
-from speculative_tts.reporting.results import Result
 from speculative_tts.reporting.runs import Run, find_runs
 from speculative_tts.reporting.tables import SYSTEM, Block, Cell, Heading, Table, markdown
 from speculative_tts.schema.export import ExportConfig
@@ -91,21 +90,19 @@ def _weights_hash(run: Run, role: str) -> str | None:
 
 def _figures(runs: Sequence[Run], lookahead: int) -> Block:
     """Return the block of measured figures, one line per run."""
-    results = [Result((run,)) for run in runs]
-    deepest = max((len(one.per_position.get("acceptance", ())) for one in results), default=0)
+    depths = [run.summary.get("per_position", {}).get("acceptance", ()) for run in runs]
+    deepest = max(map(len, depths), default=0)
     positions = range(1, (deepest or lookahead) + 1)
     names = [*(f"acceptance@{position}" for position in positions), *FIGURES]
     headings = {name: Heading(quantity(name).heading, "", name) for name in names}
-    made: dict[str, Result | None] = {
-        run.name: one for run, one in zip(runs, results, strict=True)
-    } or {"no run": None}
+    made: dict[str, Run | None] = {run.name: run for run in runs} or {"no run": None}
     return {
         label: {SYSTEM: Cell(label)} | {at: _cell(one, name) for name, at in headings.items()}
         for label, one in made.items()
     }
 
 
-def _cell(one: Result | None, name: str) -> Cell:
+def _cell(one: Run | None, name: str) -> Cell:
     how, measure = quantity(name), one.measure(name) if one else NOTHING
     if measure.value is None:
         return Cell(UNKNOWN)
