@@ -305,7 +305,7 @@ training-seeds: $(STAMP) ## How much of a drafter's figures on sentences is its 
 	for seed in 1 2; do \
 	  $(SENTENCE_DRAFT) target=sentences codes=data/sentences/codes own=$(OUT)/own-sentences seed=$$seed eval_every=150 save_every=25 out=$(OUT)/sentences/trained/draft-seed$$seed $(TRAIN_ON); \
 	  $(BIN)/python scripts/pack.py $(OUT)/sentences/draft-seed$$seed $(OUT)/sentences/trained/draft-seed$$seed; \
-	  for how in method=draft method=exact method=ssd "method=pcg rule.groups.mean_size=230"; do $(call sentences_decode,lookahead=3 $$how drafter=lm draft.path=$(OUT)/sentences/draft-seed$$seed draft.name=seed$$seed out=$(OUT)/sentences/seeds,120); done; \
+	  for how in method=draft method=exact method=ssd "method=ssd rule.beta=0.2" "method=pcg rule.groups.mean_size=37.5,230"; do $(call sentences_decode,lookahead=3 $$how drafter=lm draft.path=$(OUT)/sentences/draft-seed$$seed draft.name=seed$$seed out=$(OUT)/sentences/seeds,120); done; \
 	done
 	for seed in 0 1 2; do \
 	  $(BIN)/sst-train-heads recipe=recurrent target=sentences codes=data/sentences/codes sequences=320 batch_size=256 steps=400 warmup=40 eval_every=400 save_every=50 dev_utterances=16 seed=$$seed out=$(OUT)/sentences/recurrent-seed$$seed $(TRAIN_ON); \
