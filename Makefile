@@ -54,7 +54,7 @@ DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small sma
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
-.PHONY: help venv reproduce sentences sentences-pcg training-seeds draft-layers fine-drafts preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks records registered-records samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
+.PHONY: help venv reproduce sentences sentences-pcg training-seeds draft-layers fine-drafts preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks records registered-records retest samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -144,8 +144,10 @@ fresh: $(STAMP) ## Do the test list's figures hold for 60 sentences and voice pr
 # $(call register,overrides): what a claim speaks of, on the list of the verdicts
 register = $(BIN)/sst-decode data=tiny_registered out=$(OUT)/registered workers=$(WORKERS) $(SHARED) limit=$(or $(LIMIT),null) $(1)
 
-page: $(STAMP) ## Draw the figures and index.html of results/ again from the tables and points that ship
+page: $(STAMP) ## Draw the figures and index.html of results/ again from the tables and points that ship, and what their scores give
 	$(BIN)/python scripts/draw_page.py
+	$(BIN)/python scripts/score_index.py results
+	$(BIN)/python scripts/differences.py results
 
 registered: $(STAMP) ## The claims' verdicts on 240 utterances spoken after settings and margins were committed: an hour, needs flite
 	$(BIN)/sst-prepare corpus=registered
@@ -234,8 +236,13 @@ records: $(STAMP) ## Decode and judge the papers' main tables again, nothing tim
 	$(call untimed,pcg,experiment=pcg/figure2 rule.groups.mean_size=10.3$(comma)140)
 	$(call untimed,mtp,experiment=mtp/table1_valle method=target$(comma)mtp)
 	$(BIN)/sst-eval runs=$(OUT)/records/ssd metrics=[wer,similarity]
-	for one in pcg mtp; do $(BIN)/sst-eval runs=$(OUT)/records/$$one metrics=[wer]; done
-	for one in ssd pcg mtp; do $(BIN)/python scripts/keep_runs.py $(RESULTS)/$$one $(OUT)/records/$$one; done
+	$(call untimed,more/mtp,experiment=mtp/table1 method=target$(comma)mtp)
+	$(call untimed,more/mtp,experiment=mtp/unrestricted$(comma)mtp/unrestricted_valle)
+	$(call untimed,more/mtp,experiment=mtp/table2 sampling.top_k=5$(comma)7$(comma)9$(comma)15$(comma)25)
+	for one in pcg mtp more/mtp; do $(BIN)/sst-eval runs=$(OUT)/records/$$one metrics=[wer]; done
+	for one in ssd pcg; do $(BIN)/python scripts/keep_runs.py $(RESULTS)/$$one $(OUT)/records/$$one; done
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/mtp $(OUT)/records/mtp scores=$(OUT)/records/more/mtp
+	$(BIN)/python scripts/score_index.py $(RESULTS)
 
 registered-records: $(STAMP) ## Decode and judge PCG beside SSD on the registered list again, and keep scores and records: 10 minutes of a core, needs flite
 	$(BIN)/sst-prepare corpus=registered
@@ -244,6 +251,36 @@ registered-records: $(STAMP) ## Decode and judge PCG beside SSD on the registere
 	$(call untimed,registered,data=tiny_registered experiment=pcg/figure2 rule.groups.mean_size=162)
 	$(BIN)/sst-eval runs=$(OUT)/records/registered metrics=[wer]
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/registered/pcg $(OUT)/records/registered
+
+# $(call new,overrides), $(call new_clock,utterances,overrides): words of all its utterances, speeds of a few
+new = $(BIN)/sst-decode data=tiny_registered2 out=$(OUT)/retest/words seed=0,1,2 timing=0 instrument=0 workers=$(WORKERS) limit=$(or $(LIMIT),null) $(SHARED) $(1)
+new_clock = $(BIN)/sst-decode data=tiny_registered2 out=$(OUT)/retest/speeds seed=0 processes=5 limit=$(1) timing=$(1) $(SHARED) $(2)
+
+retest: $(STAMP) ## What a second registered list says, 240 utterances spoken after settings and margins were committed: an hour of a core, needs flite
+	for one in registered registered2; do $(BIN)/sst-prepare corpus=$$one; done
+	$(call new,experiment=ssd/table1 method=target$(comma)exact)
+	$(call new,experiment=ssd/table3 rule.beta=0.1$(comma)0.2$(comma)0.3$(comma)0.4)
+	$(call new,experiment=ssd/groups rule.groups.mean_size=140)
+	$(call new,experiment=pcg/figure2_ssd rule.beta=0.1$(comma)0.2$(comma)0.3)
+	$(call new,experiment=pcg/figure2 rule.groups.mean_size=7$(comma)40$(comma)150)
+	for one in words words_pcg; do $(call new,experiment=drafters/$$one); $(call untimed,first,data=tiny_registered experiment=drafters/$$one); done
+	$(call new,experiment=mtp/table1_valle method=target)
+	$(call new,experiment=mtp/table1_valle method=mtp viterbi.mode=none$(comma)best)
+	$(call new_clock,24,experiment=ssd/table1 method=exact)
+	$(call new_clock,24,experiment=ssd/table3 rule.beta=0.4)
+	$(call new_clock,24,experiment=ssd/figure3 method=ssd lookahead=6)
+	$(call new_clock,24,experiment=ssd/groups rule.groups.mean_size=140)
+	$(call new_clock,24,experiment=pcg/figure2 rule.groups.mean_size=150)
+	$(call new_clock,24,experiment=drafters/recurrent lookahead=5)
+	$(call new_clock,24,experiment=drafters/ssd rule.beta=0.3 lookahead=6)
+	$(call new_clock,24,experiment=mtp/table1_valle method=mtp heads.n=8 viterbi.mode=best)
+	$(call new_clock,12,experiment=mtp/table1_valle method=uncached heads.n=8 viterbi.mode=best)
+	$(call new_clock,12,experiment=mtp/uncached_heads_valle heads.n=8)
+	for one in retest/words records/first; do $(BIN)/sst-eval runs=$(OUT)/$$one metrics=[wer]; done
+	$(BIN)/sst-eval runs=$(OUT)/retest/speeds metrics=[]
+	$(BIN)/sst-report paper=retest runs=$(OUT)/retest out=$(RESULTS)/registered page=false
+	$(BIN)/sst-report paper=drafters runs=$(OUT)/records/first out=$(RESULTS)/registered/retest page=false
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/registered/retest $(OUT)/retest/words
 
 samplers: $(STAMP) ## Words of the papers' systems by another sampler: SSD's by CosyVoice 2's own, PCG's by the target's; 50 minutes
 	$(BIN)/sst-decode experiment=ssd/table1,ssd/table3,ssd/groups sampling=cosyvoice_ras seed=0,1,2 timing=0 out=$(OUT)/samplers/ssd workers=$(WORKERS) $(SHARED) $(GIVEN)

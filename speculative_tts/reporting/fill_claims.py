@@ -41,6 +41,11 @@ KNOWN = {  # when a list's verdicts were taken, by the list's name
         "the runs or before it, when nothing of the list had been spoken; the verdicts on the "
         "test list were known."
     ),
+    "tiny_registered2": (
+        "Lists, settings, margins and seeds were committed before this list was spoken; figures of "
+        "the test list and of the first registered list were known "
+        "(results/registered/retest)."
+    ),
     "tiny": (
         "Margins were set before the target and draft that ship were made, but after 80 of the 240 "
         "utterances were decoded with an earlier pair; since then PCG's sampler became its paper's "

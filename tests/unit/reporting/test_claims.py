@@ -218,8 +218,9 @@ def test_every_claim_names_its_test_and_its_command(page: dict[str, dict[str, st
         assert row["paper"]
 
 
-def test_claims_speak_of_systems_and_quantities_that_are_there() -> None:
-    for table in REPORTS["claims"](TINY).claims:
+@pytest.mark.parametrize("name", ["claims", "retest"])
+def test_claims_speak_of_systems_and_quantities_that_are_there(name: str) -> None:
+    for table in REPORTS[name](TINY).claims:
         for claim in table.claims:
             assert {claim.of, claim.minus or claim.of} <= set(table.rows)
             assert quantity(claim.quantity).heading

@@ -1,0 +1,133 @@
+"""Write the differences between systems that pages name and no other table has.
+
+    python scripts/differences.py results   # writes results/differences.md and .csv
+
+Both systems of a difference are runs whose scores ship (`scores.csv` names those of tables); a
+difference is paired by utterance. The pages link to the table that this makes.
+"""
+
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from keep_runs import ENDING
+from score_index import read_scores
+
+from speculative_tts.evaluation.compare import compare_rows
+from speculative_tts.evaluation.rows import ScoreRow
+from speculative_tts.evaluation.summary import Bootstrap
+from speculative_tts.files import write_atomic
+from speculative_tts.reporting import tables
+from speculative_tts.reporting.results import difference
+
+NAME = "differences"
+SENTENCES, LAYER = "sentences", "sentences/recurrent"
+FINE, FEW_HOURS = "fine_drafts", "ssd_draft"
+EXACT, ALONE = (SENTENCES, "speculative-exact-k3-s0-51af5691"), (SENTENCES, "target-s0-")
+LAYER_SSD2, LAYER_SSD4 = ((LAYER, f"speculative-tolerance-b{beta}-") for beta in (0.2, 0.4))
+LAYER_PCG37, LAYER_PCG230 = ((LAYER, f"speculative-group-m{size}-") for size in (37.5, 230))
+DRAFT_SSD2 = (SENTENCES, "speculative-tolerance-b0.2-k3-s0-26374dc8")
+DRAFT_SSD4 = (SENTENCES, "speculative-tolerance-b0.4-k3-s0-4b3a99cf")
+DRAFT_PCG230 = (SENTENCES, "speculative-group-m230-k3-s0-")
+(
+    OWN,
+    FEW,
+    PAPER,
+) = (  # SSD's own draft after 15 hours of speech and after 1.4, and draft=paper: alone
+    (FINE, "draft-s0-b9ead46c"),
+    (FEW_HOURS, "draft-s0-af12c9f7"),
+    (FEW_HOURS, "draft-s0-7dea2ab2"),
+)
+OWN_EXACT = (FINE, "speculative-exact-k3-s0-c52ea4c1")
+FEW_EXACT = (FEW_HOURS, "speculative-exact-k3-s0-8f380c75")
+OWN_SSD4 = (FINE, "speculative-tolerance-b0.4-k3-s0-fc62cd6d")
+FEW_SSD4 = (FEW_HOURS, "speculative-tolerance-b0.4-k3-s0-87e469c8")
+System = tuple[str, str]  # a folder and the beginning of its runs' names
+
+
+class Pair(NamedTuple):
+    """Two systems: `first` minus `other` in a metric."""
+
+    label: str
+    first: System
+    other: System
+    metric: str = "wer"
+
+
+BLOCKS = {
+    "Any English sentence, by Whisper tiny.en": {
+        "layer_ssd0.2": Pair("SSD 0.2 by the layer minus exact", LAYER_SSD2, EXACT),
+        "layer_ssd0.4": Pair("SSD 0.4 by the layer minus exact", LAYER_SSD4, EXACT),
+        "layer_pcg37.5": Pair("PCG 37.5 by the layer minus exact", LAYER_PCG37, EXACT),
+        "layer_pcg230": Pair("PCG 230 by the layer minus exact", LAYER_PCG230, EXACT),
+        "draft_ssd0.2": Pair("SSD 0.2 by the draft minus exact", DRAFT_SSD2, EXACT),
+        "draft_ssd0.4": Pair("SSD 0.4 by the draft minus exact", DRAFT_SSD4, EXACT),
+        "draft_pcg230": Pair("PCG 230 by the draft minus exact", DRAFT_PCG230, EXACT),
+        "pcg230_target": Pair("PCG 230 by the draft minus target", DRAFT_PCG230, ALONE),
+        "drafters_0.2": Pair("SSD 0.2, the layer minus the draft", LAYER_SSD2, DRAFT_SSD2),
+        "drafters_0.4": Pair("SSD 0.4, the layer minus the draft", LAYER_SSD4, DRAFT_SSD4),
+        "rules_0.2": Pair("SSD 0.2 minus PCG 37.5, both by the layer", LAYER_SSD2, LAYER_PCG37),
+        "rules_0.4": Pair("SSD 0.4 minus PCG 230, both by the layer", LAYER_SSD4, LAYER_PCG230),
+    },
+    "35 words: SSD's own draft": {
+        "hours": Pair("15 hours of speech minus 1.4, alone", OWN, FEW),
+        "hours_exact": Pair("the same, exact", OWN_EXACT, FEW_EXACT, "acceptance_length"),
+        "hours_ssd0.4": Pair("the same, SSD 0.4", OWN_SSD4, FEW_SSD4),
+        "layers": Pair("1.4 hours minus `draft=paper`, alone", FEW, PAPER),
+    },
+}
+CAPTION = (
+    "One system minus another, paired by utterance, with 95 % intervals of the bootstrap over "
+    "utterances. Layer and draft are the recurrent layer and the 7-layer draft that ship."
+)
+HEADINGS = (
+    tables.Heading("WER", "points", "wer_difference"),
+    tables.Heading("tokens per target pass", "", "acceptance_length_difference"),
+)
+
+
+def scores(results: Path, system: System) -> list[ScoreRow]:
+    """Return the scores of a system, all seeds."""
+    folder, name = system
+    files = sorted((results / folder / "scores").glob(f"{name}*{ENDING}"))
+    if not files:
+        raise ValueError(f"{results / folder}/scores has no run {name}; keep its scores first")
+    return [row for file in files for row in read_scores(file)]
+
+
+def line(results: Path, key: str, pair: Pair) -> tables.Line:
+    """Return a pair's difference in the column of its metric."""
+    rows = (scores(results, system) for system in (pair.other, pair.first))
+    found = difference(compare_rows(*rows, pair.metric, Bootstrap()))
+    words = tables.Cell(found.scaled(100), 1, signed=True)
+    length = tables.Cell(found, 2, signed=True)
+    empty = tables.Cell(text="")
+    cells = [words, empty] if pair.metric == "wer" else [empty, length]
+    return tables.Line(key, pair.label, cells)
+
+
+def table(results: Path) -> tables.Table:
+    """Return a line for each pair."""
+    blocks = [
+        tables.Block(title, HEADINGS, [line(results, *row) for row in of.items()], of="difference")
+        for title, of in BLOCKS.items()
+    ]
+    return tables.Table(
+        name=NAME,
+        title="Differences that no other table has",
+        caption=(CAPTION,),
+        origin=("`python scripts/differences.py results`, of the scores that ship",),
+        speech="Recordings and speakers are synthetic: Flite voices.",
+        blocks=tuple(blocks),
+    )
+
+
+def main(results: Path) -> None:
+    """Write the table."""
+    made = table(results)
+    write_atomic(results / f"{NAME}.md", tables.markdown(made))
+    write_atomic(results / f"{NAME}.csv", tables.comma_separated(made))
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))
