@@ -209,8 +209,10 @@ class Graphs:
             yield loop, ended.after(loop.step), ended
             return
         size, taken = self._captured(looping, size)
-        yield taken
-        self.kept[looping.key, size] = taken
+        try:  # who looks on may stop before the batch is over: the next one begins with `load`
+            yield taken
+        finally:
+            self.kept[looping.key, size] = taken
 
     def _captured(
         self, looping: LoopSpec[AnyLoop], size: Size
