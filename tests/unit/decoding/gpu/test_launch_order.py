@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from decoders import build, requests, state
+from block_folders import random_block
+from decoders import STOPS, build, requests, state
 from launch_order import Order, followed, laid_out
 from planted import plant
-from static_loops import rounds, speculation
+from static_loops import LOOKAHEAD, RULES, SAMPLERS, rounds, speculation
 from triton_tests import DEVICE, needs_triton
 
 from speculative_tts.decoding.drafters.lm import LMDrafter
@@ -32,7 +33,7 @@ KINDS = [
     ("tolerance", "all", "drawn path, boundary"),
     *(
         pytest.param(("exact", "all", name), marks=pytest.mark.whole)
-        for name in ("independent", "best path", "drawn path, own candidates")
+        for name in ("block", "independent", "best path", "drawn path, own candidates")
     ),
 ]
 VERIFICATION = {"attention_kernel", "gather_kernel", "norm_kernel", "rows_kernel"}
@@ -49,7 +50,12 @@ def torchs_weights(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def made(rule: str, sampler: str, drafter: str) -> Speculation:
     """Speculation by a target of one layer; a draft of one layer too."""
-    one = replace(speculation(rule, sampler, drafter), target=build(state(3), (0,)))
+    target = build(state(3), (0,))
+    if drafter == "block":
+        block = random_block(target, "vanilla")
+        parts = RULES[rule], SAMPLERS[sampler], STOPS, LOOKAHEAD
+        return Speculation(block.verifier, block, *parts)
+    one = replace(speculation(rule, sampler, drafter), target=target)
     return replace(one, drafter=LMDrafter(build(state(3), (0,)))) if drafter == "lm" else one
 
 
