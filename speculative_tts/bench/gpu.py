@@ -17,7 +17,7 @@ from torch import Tensor
 from speculative_tts.bench import gpu_limits
 from speculative_tts.bench.coin import TossedSpeculation
 from speculative_tts.bench.sizes import SIZES, ModelSize
-from speculative_tts.bench.table import grid
+from speculative_tts.bench.table import ONE_PROCESS, grid
 from speculative_tts.costs.timer import median_seconds
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
@@ -273,7 +273,7 @@ def table(result: dict[str, Any]) -> str:
     """Format the result for people."""
     measured: Iterable[dict[str, Any]] = result["sizes"].values()
     rows = [cells(size["title"], row, result) for size in measured for row in size["rows"]]
-    lines = [*grid(COLUMNS, rows), ""]
+    lines = [ONE_PROCESS, "", *grid(COLUMNS, rows), ""]
     lines += [f"bfloat16, lookahead {result['lookahead']}, prefill included in tokens/s."]
     lines += gpu_limits.described(result)
     if "parity" in result:
