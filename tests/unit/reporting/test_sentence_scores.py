@@ -40,10 +40,20 @@ def test_a_paired_difference_of_drafts() -> None:
     assert_difference(pcg, ssd, "wer", row, "advantage")
 
 
-def test_what_a_tolerance_costs_by_a_draft_of_another_seed() -> None:
+def test_what_a_tolerance_costs_and_groups_gain_by_a_draft_of_another_seed() -> None:
     exact = scores(SEEDS, "speculative-exact-k3-s0-a307f1df")
     ssd = scores(SEEDS, "speculative-tolerance-b0.4-k3-s0-8d0886d0")
-    assert_difference(exact, ssd, "wer", cells("sentences/training_seeds", "lm1"), "cost")
+    pcg = scores(SEEDS, "speculative-group-m230-k3-s0-04d8182e")
+    row = cells("sentences/training_seeds", "draft1")
+    assert_difference(exact, ssd, "wer", row, "ssd_0.4_cost")
+    assert_difference(ssd, pcg, "wer", row, "pcg_230_gain")
+
+
+def test_what_a_tolerance_costs_by_a_layer_of_another_seed() -> None:
+    exact = scores("sentences/layer_seeds", "speculative-exact-k3-recurrent-s0-f7473a36")
+    ssd = scores("sentences/layer_seeds", "speculative-tolerance-b0.4-k3-recurrent-s0-1e14af06")
+    row = cells("sentences/layer_seeds/training_seeds", "recurrent1")
+    assert_difference(exact, ssd, "wer", row, "cost")
 
 
 def test_tokens_a_round_follow_from_the_records() -> None:

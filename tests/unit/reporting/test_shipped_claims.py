@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from shipped import read_table
 
 from speculative_tts.reporting.definitions import ClaimKind
 from speculative_tts.reporting.experiments import TINY
-from speculative_tts.reporting.fill_claims import PLACE, Finding, counts
+from speculative_tts.reporting.fill_claims import VERDICT, Finding, counts
 from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.reporting.tables import Block
 
@@ -30,8 +31,8 @@ def text(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
 
-def blocks() -> list[Block]:
-    return list(read_table(ROOT / "results/claims", REPORT, "claims").blocks)
+def blocks() -> Mapping[str, Block]:
+    return read_table(ROOT / "results/claims", REPORT, "claims").blocks
 
 
 def rows(folder: str) -> list[dict[str, str]]:
@@ -48,18 +49,17 @@ def test_each_claim_has_its_words_and_stands_among_its_kind() -> None:
     assert {row["key"]: claimed(row) for row in rows("claims")} == {
         key: claim.text for key, claim in CLAIMS.items()
     }
-    kinds = {line.key: block.title for block in blocks() for line in block.lines}
+    kinds = {key: title for title, block in blocks().items() for key in block}
     assert kinds == {key: claim.kind.value for key, claim in CLAIMS.items()}
 
 
-@pytest.mark.parametrize("number", range(len(ClaimKind)))
-def test_the_results_page_counts_as_the_report(number: int) -> None:
+@pytest.mark.parametrize("kind", ClaimKind)
+def test_the_results_page_counts_as_the_report(kind: ClaimKind) -> None:
     """The page split kinds that the report counted together."""
-    block = blocks()[number]
-    found = Counter(line.cells[PLACE].value for line in block.lines)
-    parts = "parts of " if number == len(ClaimKind) - 1 else ""
+    found = Counter(line[VERDICT].value for line in blocks()[kind.value].values())
+    parts = "parts of " if kind is ClaimKind.headline else ""
     cells = " | ".join(str(found[one] or "") for one in ANSWERS)
-    line = f"| {parts}{block.title.partition(':')[0]}, {found.total()} | {cells} |"
+    line = f"| {parts}{kind.value.partition(':')[0]}, {found.total()} | {cells} |"
     assert line.lower() in text("results/README.md").lower()
 
 
