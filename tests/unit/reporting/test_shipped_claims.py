@@ -1,6 +1,7 @@
 """results/claims says what today's definitions say, and the pages count as it counts."""
 
 import csv
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ CLAIMS = {
 }
 ANSWERS = [one.value for one in (Finding.shows, Finding.unclear, Finding.opposite)]
 REGISTERED = re.compile(r" \(registered as: .*\)$")
+SWAP_MENDED = "2026-11-26T11:10:53+00:00"  # since then a swapped token draws another one
 HEADLINE = re.compile(r"(.*): (reproduces|not shown|not reproduced)\b")
 
 
@@ -80,6 +82,37 @@ def test_a_registered_claim_has_the_words_of_the_same_test_today() -> None:
     assert len(known) > 15
     for row in known:
         assert REGISTERED.sub("", row["system"]) == today[row["test"]]
+
+
+@pytest.mark.parametrize(
+    ("claims", "heard"),
+    [
+        ("claims", "swap/pcg"),
+        ("registered/claims", "registered/claims"),
+        ("sentences/pcg_sampler/claims", "sentences/pcg_sampler/claims"),
+    ],
+)
+def test_a_claim_on_swaps_says_by_which_test_it_was_heard(claims: str, heard: str) -> None:
+    """Two registered claims were of swaps that might draw the token itself, and said so nowhere."""
+    runs = json.loads(text(f"results/{heard}/runs.json"))
+    dates = [run["provenance"]["date"] for name, run in runs.items() if name.startswith("swap-")]
+    on_swaps = [row for row in rows(claims) if "swaps (size" in row["test"]]
+    assert dates
+    assert on_swaps
+    for row in on_swaps:
+        assert ("a token might draw itself" in row["system"]) == (min(dates) < SWAP_MENDED)
+
+
+def test_the_claims_on_swaps_are_of_the_mended_test() -> None:
+    table = {
+        row["key"]: row for row in csv.DictReader(text("results/swap/pcg/table2.csv").splitlines())
+    }
+    for row in rows("claims"):
+        if size := re.search(r"swaps \(size (.*)\)", row["test"]):
+            swapped = table[size[1]]
+            assert [row["here"], row["here_low"], row["here_high"]] == [
+                swapped[f"wer_minus_target{end}"] for end in ("", "_low", "_high")
+            ]
 
 
 def test_the_results_page_counts_what_was_registered() -> None:
