@@ -8,9 +8,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # small tensors: threads only cos
 
 import own_process
 import pytest
+import shapes
 import torch
 from hypothesis import HealthCheck, Phase, settings
 
+shapes.check_shapes_alone()  # before the conftest.py of any folder imports the package
 if not torch.cuda.is_available():
     # Before anything imports Triton, as transformers does: what was imported is not interpreted.
     os.environ["TRITON_INTERPRET"] = "1"
@@ -28,14 +30,6 @@ settings.register_profile(  # a failure is enough, the smallest one is not looke
 )
 settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Check shapes alone, where `make test` asks for the checker."""
-    if config.getoption("--jaxtyping-packages"):
-        from shapes import check_shapes_alone
-
-        check_shapes_alone()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -112,6 +106,7 @@ def _no_waits_for_disks() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
+        patch.setattr("soundfile.SoundFile.flush", lambda _: None)  # fsync's, at each close
         patch.setattr("speculative_tts.runs.run.sync", lambda _: None)
         yield
 

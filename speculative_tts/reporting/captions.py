@@ -129,9 +129,9 @@ def _utterances(shown: Collection[str], results: Sequence[Result]) -> list[str]:
         text += f" ({words} words)"
     for name, one in quantities().items():
         apart = name == "tv" or one.timed or one.judge not in (None, "wer")
-        fewer = _range(result.measure(name).n for result in results)
-        if name in shown and apart and fewer and fewer != counts:
-            text += f", {one.heading} on {fewer}"
+        if name in shown and apart:
+            fewer = _range(result.measure(name).n for result in results)
+            text += f", {one.heading} on {fewer}" if fewer and fewer != counts else ""
     seeds = sorted({run.seed for one in results for run in one.runs})
     text = f"{text}; seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}."
     runs = {run.name: run.summary for one in results for run in one.runs}.values()

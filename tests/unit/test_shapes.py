@@ -6,16 +6,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from jaxtyping import TypeCheckError, jaxtyped
+from jaxtyping import Float, TypeCheckError
 from shapes import checked
+from torch import Tensor
 
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.sampling import randomness
 
 ROOT = Path(__file__).parents[2]
-VERIFY, DRAW = (
-    jaxtyped(typechecker=checked)(function) for function in (AcceptanceRule.judge, randomness.draw)
-)
+VERIFY, DRAW = checked(AcceptanceRule.judge), checked(randomness.draw)
 LAWS = torch.full((1, 3, 4), 0.25)
 TOKENS = torch.zeros(1, 2, dtype=torch.int64)
 
@@ -42,6 +41,26 @@ def test_a_wrong_shape_is_found(what: str, change: dict[int, torch.Tensor]) -> N
         given[place] = wrong
     with pytest.raises(TypeCheckError, match=r"checking the parameters of .*judge"):
         VERIFY(Tolerance(), *given)
+
+
+def test_what_passed_vouches_for_no_other_shape() -> None:
+    """Calls of a form that passed are not checked again; what is in a list is no part of it."""
+
+    def ends(
+        x: Float[Tensor, " n"], length: int, xs: list[Float[Tensor, " n"]]
+    ) -> Float[Tensor, " n"]:
+        return x[:length]
+
+    call, four = checked(ends), torch.zeros(4)
+    for _ in range(2):
+        assert len(call(four, 4, xs=[four])) == 4
+    with pytest.raises(TypeCheckError, match=r"checking the return value of .*ends"):
+        call(four, 3, xs=[four])
+    for wrong in (torch.zeros(3), torch.zeros(4, dtype=torch.int64), None):
+        with pytest.raises(TypeCheckError, match=r"checking the parameters of .*ends: xs is"):
+            call(four, 4, xs=[wrong])
+    with pytest.raises(TypeCheckError, match=r"checking the parameters of .*ends: x is"):
+        call(four[None], 4, [four])
 
 
 @pytest.mark.whole
