@@ -313,12 +313,13 @@ sentences: $(STAMP) ## SSD and PCG on any English sentence, heard by Whisper: an
 	for how in "experiment=ssd/table3 rule.beta=0.1,0.2" "experiment=ssd/groups rule.groups.mean_size=16,37.5"; do $(call sentences_decode,$$how seed=1$(comma)2 out=$(OUT)/sentences/ssd); done
 	$(call sentences_decode,drafter=recurrent method=ssd rule.beta=0.2$(comma)0.4 out=$(OUT)/sentences/recurrent)
 	$(call sentences_decode,drafter=recurrent method=pcg rule.groups.mean_size=37.5$(comma)230 out=$(OUT)/sentences/recurrent)
-	for one in ssd drafts recurrent; do $(BIN)/sst-eval runs=$(OUT)/sentences/$$one judges=whisper judges.weights=tiny.en metrics=[wer]; done
+	for how in "method=ssd rule.beta=0.2" "method=pcg rule.groups.mean_size=24"; do $(call sentences_decode,drafter=recurrent $$how seed=1$(comma)2 out=$(OUT)/sentences/layer); done
+	for one in ssd drafts recurrent layer; do $(BIN)/sst-eval runs=$(OUT)/sentences/$$one judges=whisper judges.weights=tiny.en metrics=[wer]; done
 	$(BIN)/sst-report paper=ssd runs=$(OUT)/sentences/ssd out=$(RESULTS)/sentences page=false
 	rm -f $(RESULTS)/sentences/ssd/{figure,beta,tradeoff,matched_clock}* # of speeds, and nothing was timed
 	$(BIN)/python scripts/draft_quality.py $(OUT)/sentences $(RESULTS)/sentences
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences $(OUT)/sentences/ssd $(OUT)/sentences/drafts
-	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/recurrent $(OUT)/sentences/recurrent
+	for one in recurrent layer; do $(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/$$one $(OUT)/sentences/$$one; done
 
 # What leads is heard by base, beside recordings, of which the package has none.
 SENTENCE_LIST = data=sentences data.path=$(OUT)/sentences/list/list.jsonl out=$(OUT)/sentences/tables/ssd
@@ -344,15 +345,18 @@ training-seeds: $(STAMP) ## How much of a drafter's figures on sentences is its 
 	for seed in 1 2; do \
 	  $(SENTENCE_DRAFT) target=sentences codes=data/sentences/codes own=$(OUT)/own-sentences seed=$$seed eval_every=150 save_every=25 out=$(OUT)/sentences/trained/draft-seed$$seed $(TRAIN_ON); \
 	  $(BIN)/python scripts/pack.py $(OUT)/sentences/draft-seed$$seed $(OUT)/sentences/trained/draft-seed$$seed; \
-	  for how in method=draft method=exact method=ssd "method=pcg rule.groups.mean_size=230"; do $(call sentences_decode,lookahead=3 $$how drafter=lm draft.path=$(OUT)/sentences/draft-seed$$seed draft.name=seed$$seed out=$(OUT)/sentences/seeds,120); done; \
+	  for how in method=draft method=exact method=ssd "method=ssd rule.beta=0.2" "method=pcg rule.groups.mean_size=37.5,230"; do $(call sentences_decode,lookahead=3 $$how drafter=lm draft.path=$(OUT)/sentences/draft-seed$$seed draft.name=seed$$seed out=$(OUT)/sentences/seeds,120); done; \
 	done
 	for seed in 0 1 2; do \
 	  $(BIN)/sst-train-heads recipe=recurrent target=sentences codes=data/sentences/codes sequences=320 batch_size=256 steps=400 warmup=40 eval_every=400 save_every=50 dev_utterances=16 seed=$$seed out=$(OUT)/sentences/recurrent-seed$$seed $(TRAIN_ON); \
-	  for how in exact ssd; do $(call sentences_decode,lookahead=3 method=$$how drafter=recurrent drafter.path=$(OUT)/sentences/recurrent-seed$$seed out=$(OUT)/sentences/seeds,120); done; \
+	  for how in exact ssd; do $(call sentences_decode,lookahead=3 method=$$how drafter=recurrent drafter.path=$(OUT)/sentences/recurrent-seed$$seed out=$(OUT)/sentences/layer_seeds,120); done; \
 	done
-	$(BIN)/sst-eval runs=$(OUT)/sentences/seeds judges=whisper judges.weights=tiny.en metrics=[wer]
+	for one in seeds layer_seeds; do \
+	  $(BIN)/sst-eval runs=$(OUT)/sentences/$$one judges=whisper judges.weights=tiny.en metrics=[wer]; \
+	  $(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/$$one $(OUT)/sentences/$$one; \
+	done
 	$(BIN)/python scripts/training_seeds.py $(RESULTS)/sentences $(OUT)/sentences/ssd $(OUT)/sentences/seeds
-	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/seeds $(OUT)/sentences/seeds
+	$(BIN)/python scripts/training_seeds.py $(RESULTS)/sentences/layer_seeds $(OUT)/sentences/layer_seeds
 
 SHIPPED_CODECS = $(addprefix speculative_tts/assets/tiny/,codec codec_fine codec_residual) # whose codes the targets know
 

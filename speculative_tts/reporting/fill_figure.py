@@ -8,7 +8,7 @@ from speculative_tts.reporting.captions import around, definitions, intervals, j
 from speculative_tts.reporting.definitions import Axes, Curve, FigureDefinition, Published
 from speculative_tts.reporting.needs import Chosen, Need
 from speculative_tts.reporting.quantities import quantity
-from speculative_tts.reporting.results import measured
+from speculative_tts.reporting.runs import measured
 from speculative_tts.reporting.selection import cost_notes
 from speculative_tts.reporting.tables import Printed, csv_text, exact
 
@@ -99,7 +99,7 @@ def _seeds(definition: FigureDefinition, chosen: Chosen) -> list[str]:
     } | {level.label: [level.label] for axes in definition.axes for level in axes.levels}
     labels: dict[str, list[str]] = {}
     for label, points in keys.items():
-        runs = [run for key in points if key in chosen.results for run in chosen.results[key].runs]
+        runs = [run for key in points for run in chosen.filled.get(key, ())]
         if runs:
             seeds = ", ".join(map(str, sorted({run.seed for run in runs})))
             labels.setdefault(seeds, []).append(label)

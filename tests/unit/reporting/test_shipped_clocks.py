@@ -151,10 +151,10 @@ def test_clocks_are_the_same_in_markdown_and_csv(
 ) -> None:
     """Retiming writes both; each printed speed is the CSV's, rounded."""
     rows = {row["key"]: row for row in read(place / f"{table.name}.csv")}
-    for block in read_table(place, report, table.name).blocks:
-        for line in block.lines:
-            known = [abs(float(t)) for c, t in rows[line.key].items() if clocked(c) and _number(t)]
-            for heading, cell in zip(block.headings, line.cells, strict=True):
+    for block in read_table(place, report, table.name).blocks.values():
+        for key, line in block.items():
+            known = [abs(float(t)) for c, t in rows[key].items() if clocked(c) and _number(t)]
+            for heading, cell in line.items():
                 number = cell.measure.value if under_clock(heading) and cell.measure else None
                 if number is not None:
                     digits = len(cell.value.partition(".")[2])
