@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from speculative_tts.evaluation.statistics import Measure
 from speculative_tts.reporting.captions import around, definitions, intervals, judge_name
+from speculative_tts.reporting.checkpoints import layer_notes
 from speculative_tts.reporting.definitions import Axes, Curve, FigureDefinition, Published
 from speculative_tts.reporting.needs import Chosen, Need
 from speculative_tts.reporting.quantities import quantity
@@ -85,7 +86,7 @@ def fill_figure(definition: FigureDefinition, chosen: Chosen) -> Figure:
         *_seeds(definition, chosen),
         *definitions(shown, results),
     ]
-    notes = [*definition.notes, *cost_notes(shown, chosen)]
+    notes = [*definition.notes, *layer_notes(chosen.runs), *cost_notes(shown, chosen)]
     plots = [plot for axes in definition.axes if not (plot := _plot(axes, chosen)).empty]
     return Figure(
         **around(definition, chosen, caption, notes), plots=plots, columns=definition.columns

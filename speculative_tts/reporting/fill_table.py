@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from speculative_tts.evaluation.statistics import NOTHING, Measure
 from speculative_tts.reporting.captions import around, caption, judge_name
-from speculative_tts.reporting.checkpoints import draft_notes, heads_notes
+from speculative_tts.reporting.checkpoints import draft_notes, heads_notes, layer_notes
 from speculative_tts.reporting.definitions import TESTS, Column, Panel, TableDefinition
 from speculative_tts.reporting.needs import Chosen
 from speculative_tts.reporting.quantities import quantity
@@ -23,6 +23,7 @@ def fill_table(definition: TableDefinition, chosen: Chosen) -> Table:
         *definition.notes,
         *draft_notes(chosen.runs, definition.paper.draft),
         *heads_notes(chosen.runs, definition.paper.heads),
+        *layer_notes(chosen.runs),
         *chosen.notes,
         *cost_notes({column.quantity for column in columns}, chosen),
         *_paper_notes(definition),

@@ -11,7 +11,9 @@ from kept_runs import (
     tokens_a_round,
 )
 
+from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.rows import ScoreRow
+from speculative_tts.evaluation.summary import Bootstrap, interval
 
 FOLDER, SEEDS, LAYER = "sentences", "sentences/seeds", "sentences/recurrent"
 LOST = [  # row of the results page, folder, run: words that it loses beside the target
@@ -111,3 +113,15 @@ def test_every_pass_of_the_clock_stands_on_the_results_page(column: int, table: 
         row = cells(f"{table}/sentences", key)
         mean, low, high = (f"{float(row[f'speedup{one}']):.2f}" for one in ("", "_low", "_high"))
         assert line.split(" | ")[column - 1] == f"{mean} [{low}, {high}]"
+
+
+@pytest.mark.parametrize("run", ["6c5b22be", "132c5c8c", "96693e37"])
+def test_what_the_page_of_lists_says_that_base_hears(run: str) -> None:
+    """README led with two figures of which no list and no scores were kept."""
+    rows = scores("sentences/lists", f"target-s0-{run}")
+    found = interval(rows, METRICS["wer"], Bootstrap())
+    value, low, high = (f"{100 * (one or 0):.1f}" for one in (found.value, found.low, found.high))
+    page = (RESULTS / "sentences/lists/README.md").read_text(encoding="utf-8")
+    (line,) = (one for one in page.splitlines() if run in one)
+    assert line.split(" | ")[1] == str(len(rows))
+    assert f"| {value} [{low}, {high}] |" in line
