@@ -36,7 +36,7 @@ PAGES = [page for page in LEANING if any(all_figures(page))]
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_figure_stands_in_what_is_linked_beside_it(page: Path) -> None:
-    """Forty figures of these pages stood in nothing that was linked near them."""
+    """Sixty figures of these pages stood in nothing that was linked near them."""
     without = {figure.text: figure for figure, known in all_figures(page) if not known}
     known = {**UNBACKED.get(page, {}), **(BOTH if page == REGISTERED else {})}
     assert {text: str(figure) for text, figure in without.items() if text not in known} == {}
