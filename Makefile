@@ -228,20 +228,22 @@ clocks: $(STAMP) ## Time every setting of the papers' tables and of the frontier
 # $(call untimed,paper,overrides): the systems of the papers' main tables, all 240 utterances and seeds, nothing timed
 untimed = $(BIN)/sst-decode out=$(OUT)/records/$(1) cache=$(OUT)/records/.caches seed=0,1,2 timing=0 instrument=0 workers=$(WORKERS) limit=$(or $(LIMIT),null) $(2)
 
-records: $(STAMP) ## Decode and judge the papers' main tables again, nothing timed, and keep scores and records beside them: 30 minutes of a core
+records: $(STAMP) ## Decode and judge the papers' main tables again, nothing timed, and keep scores and records beside them: 50 minutes of a core
 	$(call untimed,ssd,experiment=ssd/table1 method=target$(comma)draft$(comma)exact$(comma)ssd)
 	$(call untimed,ssd,experiment=ssd/table3 rule.beta=0.1$(comma)0.2$(comma)0.3)
 	$(call untimed,pcg,experiment=pcg/table1)
 	$(call untimed,pcg,experiment=pcg/figure2_ssd rule.beta=0.3)
 	$(call untimed,pcg,experiment=pcg/figure2 rule.groups.mean_size=10.3$(comma)140)
-	$(call untimed,mtp,experiment=mtp/table1_valle method=target$(comma)mtp)
-	$(BIN)/sst-eval runs=$(OUT)/records/ssd metrics=[wer,similarity]
-	$(call untimed,more/mtp,experiment=mtp/table1 method=target$(comma)mtp)
+	$(call untimed,mtp,experiment=mtp/table1_valle method=target$(comma)mtp viterbi.mode=none$(comma)best)
+	$(call untimed,more/mtp,experiment=mtp/table1_valle method=mtp viterbi.mode=sample)
+	$(call untimed,more/mtp,experiment=mtp/table1 method=reference$(comma)target$(comma)mtp)
+	$(call untimed,more/ssd,experiment=ssd/table1 method=reference$(comma)codec)
 	$(call untimed,more/mtp,experiment=mtp/unrestricted$(comma)mtp/unrestricted_valle)
 	$(call untimed,more/mtp,experiment=mtp/table2 sampling.top_k=5$(comma)7$(comma)9$(comma)15$(comma)25)
-	for one in pcg mtp more/mtp; do $(BIN)/sst-eval runs=$(OUT)/records/$$one metrics=[wer]; done
-	for one in ssd pcg; do $(BIN)/python scripts/keep_runs.py $(RESULTS)/$$one $(OUT)/records/$$one; done
-	$(BIN)/python scripts/keep_runs.py $(RESULTS)/mtp $(OUT)/records/mtp scores=$(OUT)/records/more/mtp
+	$(BIN)/sst-eval runs=$(OUT)/records/ssd metrics=[wer,similarity]
+	for one in pcg mtp more/mtp more/ssd; do $(BIN)/sst-eval runs=$(OUT)/records/$$one metrics=[wer]; done
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/pcg $(OUT)/records/pcg
+	for one in ssd mtp; do $(BIN)/python scripts/keep_runs.py $(RESULTS)/$$one $(OUT)/records/$$one scores=$(OUT)/records/more/$$one; done
 	$(BIN)/python scripts/score_index.py $(RESULTS)
 
 registered-records: $(STAMP) ## Decode and judge PCG beside SSD on the registered list again, and keep scores and records: 10 minutes of a core, needs flite

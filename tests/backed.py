@@ -17,6 +17,7 @@ from speculative_tts.reporting.tables import MINUS
 NUMBER = rf"[-+{MINUS}]?\d[\d,]*\.?\d*"
 SPREAD = re.compile(rf"({NUMBER}) ± ({NUMBER})")
 INTERVAL = re.compile(rf"\[({NUMBER}), ({NUMBER})\]")
+THOUSANDS = re.compile(r"\b\d{1,3}(?:,\d{3})+\b")
 LINK = re.compile(r"!?\[([^][]*(?:\[[^][]*\][^][]*)*)\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^(#+) (.*)$", re.MULTILINE)
 ROOT = Path(__file__).resolve().parent.parent
@@ -93,6 +94,21 @@ def figures(text: str) -> Iterator[Figure]:
         start = match.end()
     for value, spread in SPREAD.findall(text):
         yield Figure(value, spread, spread, "±")
+
+
+def thousands(page: Path) -> Iterator[tuple[str, bool]]:
+    """Yield the numbers of a page above 999, each with whether a file has it that is linked."""
+    for block, lead in blocks(page.read_text(encoding="utf-8")):
+        sources = [plain_numbers(*link) for link in links(f"{block}\n{lead}", page, block)]
+        for text in THOUSANDS.findall(plain(block)):
+            yield text, any(number(text) in source for source in sources)
+
+
+@cache
+def plain_numbers(path: Path, anchor: str) -> frozenset[float]:
+    """Return the numbers of a linked page, or of its part."""
+    text = part(path, anchor) if path.suffix == ".md" else ""
+    return frozenset(map(number, re.findall(NUMBER, plain(text))))
 
 
 def slug(heading: str) -> str:

@@ -7,7 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from backed import LEANING, ROOT, Figure, all_figures, blocks, digits, figures, links, number
+from backed import (
+    LEANING,
+    ROOT,
+    Figure,
+    all_figures,
+    blocks,
+    digits,
+    figures,
+    links,
+    number,
+    thousands,
+)
 from kept_runs import cells
 
 REPLACED = "of the claims page at eb6856b, one process, which `make clocks` has replaced"
@@ -30,6 +41,13 @@ def test_every_figure_stands_in_what_is_linked_beside_it(page: Path) -> None:
     known = {**UNBACKED.get(page, {}), **(BOTH if page == REGISTERED else {})}
     assert {text: str(figure) for text, figure in without.items() if text not in known} == {}
     assert known.keys() <= without.keys(), "an exception that is none any more"
+
+
+def test_speeds_above_a_thousand_stand_in_what_is_linked_beside_them() -> None:
+    """Tokens a second have no interval where a GPU or one process was asked."""
+    found = [*thousands(ROOT / "results/README.md")]
+    assert len(found) >= 8
+    assert [text for text, known in found if not known] == []
 
 
 @pytest.mark.parametrize(("printed", "tolerance"), BOTH.items())
