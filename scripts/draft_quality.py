@@ -139,7 +139,7 @@ def fit(counts: Mapping[str, Mapping[str, Array]], draws: int = DRAWS, seed: int
     """Fit the advantages by least squares; `counts` are [utterances, 2] by draft and system."""
     units = len(next(iter(counts.values()))[ALONE])
     drawn = np.random.default_rng(seed).multinomial(units, [1 / units] * units, size=draws)
-    point, sample = (_points(counts, of) for of in (np.ones((1, units)), drawn))
+    point, sample = _points(counts, np.ones((1, units))), _points(counts, drawn.astype(float))
     return Fit(_estimate(_slopes, point, sample), _estimate(_means, point, sample), scatter(*point))
 
 
