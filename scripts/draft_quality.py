@@ -261,55 +261,6 @@ def _line(draft: str, row: Row) -> tables.Line:
     return {DRAFT: tables.Cell(draft), **{one: cell(one.name) for one in HEADINGS}}
 
 
-def figure(name: str) -> Measure:
-        value, low, high, p = (
-            float(text) if (text := line.get(f"{name}{end}")) else None
-            for end in ("", "_low", "_high", "_p")
-        )
-        return Measure(value, low, high, n=int(line[f"{name}_n"]), p=p)
-
-    settings = {name: line[f"{name}_setting"] for name in RULES}
-    return Row(settings, {name: figure(name) for name in FIGURES})
-
-
-def table(
-    rows: Mapping[str, Row], runs: Sequence[Run], fitted: Fit, others: Mapping[str, Row]
-) -> tables.Table:
-    """Return a line a draft, from the draft with the fewest word errors on, then the others."""
-    caption = "Brackets: 95 % intervals of the bootstrap over utterances, paired for differences."
-    if others:
-        caption += " Other drafts are of an earlier table and enter neither slope nor mean."
-    blocks = {"Drafts of one target": rows, "Other drafts of it": others}
-    return tables.Table(
-        name=NAME,
-        title="PCG's advantage over SSD, by the word errors of the draft alone",
-        caption=(caption,),
-        notes=fitted.notes,
-        origin=origin(list(runs)),
-        speech=synthetic(list(runs)),
-        blocks=[
-            tables.Block(
-                title,
-                HEADINGS,
-                [tables.Line(draft, draft, _cells(row)) for draft, row in of.items()],
-                of="draft",
-            )
-            for title, of in blocks.items()
-            if of
-        ],
-    )
-
-
-def _cells(row: Row) -> list[tables.Cell]:
-    def cell(name: str) -> tables.Cell:
-        if name.endswith("_setting"):
-            return tables.Cell(text=row.settings[name.removesuffix("_setting")])
-        digits = 2 if name.endswith("_length") else 1
-        return tables.Cell(row.figures[name], digits, signed=name == "advantage")
-
-    return [cell(heading.name) for heading in HEADINGS]
-
-
 def figure(rows: Mapping[str, Row], made: tables.Table, others: Mapping[str, Row]) -> Figure:
     """Return word errors of both rules, and their difference, over the draft's own."""
 
