@@ -386,9 +386,9 @@ fine_draft = $(BIN)/sst-train-draft codes=data/fine_drafts/codes_fine eval_every
 # $(call fine_decode,name,overrides,folder): nothing timed
 fine_decode = $(BIN)/sst-decode draft.name=$(1) draft.path=$(FINE)/$(1) seed=0 limit=$(or $(LIMIT),null) timing=0 instrument=0 workers=$(WORKERS) out=$(FINE)/$(3) $(2)
 # Layers, evenly chosen, and the mean size of groups that `match=0.3` finds on 60 strings of the dev list.
-EVEN = 8/0,3,7,10,13,16,20,23/241 9/0,3,6,9,12,14,17,20,23/241 10/0,3,5,8,10,13,15,18,20,23/241 12/0,2,4,6,8,10,13,15,17,19,21,23/180
+EVEN = 7/0,4,8,12,15,19,23/241 8/0,3,7,10,13,16,20,23/241 9/0,3,6,9,12,14,17,20,23/241 10/0,3,5,8,10,13,15,18,20,23/241 12/0,2,4,6,8,10,13,15,17,19,21,23/180
 
-fine-drafts: $(STAMP) ## SSD's own draft and three layers, of three training seeds on 15 hours of speech: 25 minutes of a core to speak, an hour and a half to train (DEVICE=cuda: minutes), 20 minutes to decode and hear; then 8 to 12 layers, half an hour; needs flite
+fine-drafts: $(STAMP) ## SSD's own draft and three layers, of three training seeds on 15 hours of speech: 25 minutes of a core to speak, an hour and a half to train (DEVICE=cuda: minutes), 20 minutes to decode and hear; then 7 to 12 layers, a quarter of an hour; needs flite
 	mkdir -p data/fine_drafts && cp -r $(SHIPPED_CODECS) data/fine_drafts
 	$(BIN)/sst-prepare out=data/fine_drafts n_takes=100 n_fine_takes=14100
 	for seed in 0 1 2; do for recipe in ssd paper; do \
