@@ -27,7 +27,7 @@ def points(experiment: str) -> list[Any]:
 @cache
 def _points(experiment: str) -> list[Any]:
     """Composing takes 0.2 s, so only choices of files are composed, once; values are set."""
-    main.compose()  # registers the schema
+    _register()
     grid = read(experiment).grid
     axes = [[(key, value) for value in values] for key, values in grid.items()]
     files, values = ([a for a in axes if (a[0][0] == "method") is one] for one in (True, False))
@@ -39,6 +39,12 @@ def _points(experiment: str) -> list[Any]:
                 OmegaConf.update(config, key, value)
             found.append(OmegaConf.to_container(config, resolve=True, enum_to_str=True))
     return found
+
+
+@cache
+def _register() -> None:
+    """Let Hydra know the schema of sst-decode."""
+    main.compose()
 
 
 def composed(overrides: list[str]) -> DictConfig:
