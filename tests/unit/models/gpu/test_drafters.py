@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy
+import numpy as np
 import pytest
 import torch
 from head_stubs import layer_tensors
@@ -96,7 +96,7 @@ def test_a_planted_fault_is_found(
     real = {"norm": norm, "product": product}[module]
     for name in [name for name in vars(planted) if name.endswith("_kernel")]:
         monkeypatch.setattr(real, name, getattr(planted, name))
-    with numpy.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
         assert max(distance(layer()), distance(layer([1, 4, 29]))) > 1e-3
 
 
