@@ -54,7 +54,7 @@ DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small sma
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
-.PHONY: help venv reproduce sentences sentences-pcg training-seeds draft-layers fine-drafts preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks records registered-records samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
+.PHONY: help venv reproduce sentences sentences-pcg training-seeds draft-layers fine-drafts preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks records registered-records retest samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -144,8 +144,10 @@ fresh: $(STAMP) ## Do the test list's figures hold for 60 sentences and voice pr
 # $(call register,overrides): what a claim speaks of, on the list of the verdicts
 register = $(BIN)/sst-decode data=tiny_registered out=$(OUT)/registered workers=$(WORKERS) $(SHARED) limit=$(or $(LIMIT),null) $(1)
 
-page: $(STAMP) ## Draw the figures and index.html of results/ again from the tables and points that ship
+page: $(STAMP) ## Draw the figures and index.html of results/ again from the tables and points that ship, and what their scores give
 	$(BIN)/python scripts/draw_page.py
+	$(BIN)/python scripts/score_index.py results
+	$(BIN)/python scripts/differences.py results
 
 registered: $(STAMP) ## The claims' verdicts on 240 utterances spoken after settings and margins were committed: an hour, needs flite
 	$(BIN)/sst-prepare corpus=registered
@@ -226,16 +228,23 @@ clocks: $(STAMP) ## Time every setting of the papers' tables and of the frontier
 # $(call untimed,paper,overrides): the systems of the papers' main tables, all 240 utterances and seeds, nothing timed
 untimed = $(BIN)/sst-decode out=$(OUT)/records/$(1) cache=$(OUT)/records/.caches seed=0,1,2 timing=0 instrument=0 workers=$(WORKERS) limit=$(or $(LIMIT),null) $(2)
 
-records: $(STAMP) ## Decode and judge the papers' main tables again, nothing timed, and keep scores and records beside them: 30 minutes of a core
+records: $(STAMP) ## Decode and judge the papers' main tables again, nothing timed, and keep scores and records beside them: 50 minutes of a core
 	$(call untimed,ssd,experiment=ssd/table1 method=target$(comma)draft$(comma)exact$(comma)ssd)
 	$(call untimed,ssd,experiment=ssd/table3 rule.beta=0.1$(comma)0.2$(comma)0.3)
 	$(call untimed,pcg,experiment=pcg/table1)
 	$(call untimed,pcg,experiment=pcg/figure2_ssd rule.beta=0.3)
 	$(call untimed,pcg,experiment=pcg/figure2 rule.groups.mean_size=10.3$(comma)140)
-	$(call untimed,mtp,experiment=mtp/table1_valle method=target$(comma)mtp)
+	$(call untimed,mtp,experiment=mtp/table1_valle method=target$(comma)mtp viterbi.mode=none$(comma)best)
+	$(call untimed,more/mtp,experiment=mtp/table1_valle method=mtp viterbi.mode=sample)
+	$(call untimed,more/mtp,experiment=mtp/table1 method=reference$(comma)target$(comma)mtp)
+	$(call untimed,more/ssd,experiment=ssd/table1 method=reference$(comma)codec)
+	$(call untimed,more/mtp,experiment=mtp/unrestricted$(comma)mtp/unrestricted_valle)
+	$(call untimed,more/mtp,experiment=mtp/table2 sampling.top_k=5$(comma)7$(comma)9$(comma)15$(comma)25)
 	$(BIN)/sst-eval runs=$(OUT)/records/ssd metrics=[wer,similarity]
-	for one in pcg mtp; do $(BIN)/sst-eval runs=$(OUT)/records/$$one metrics=[wer]; done
-	for one in ssd pcg mtp; do $(BIN)/python scripts/keep_runs.py $(RESULTS)/$$one $(OUT)/records/$$one; done
+	for one in pcg mtp more/mtp more/ssd; do $(BIN)/sst-eval runs=$(OUT)/records/$$one metrics=[wer]; done
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/pcg $(OUT)/records/pcg
+	for one in ssd mtp; do $(BIN)/python scripts/keep_runs.py $(RESULTS)/$$one $(OUT)/records/$$one scores=$(OUT)/records/more/$$one; done
+	$(BIN)/python scripts/score_index.py $(RESULTS)
 
 registered-records: $(STAMP) ## Decode and judge PCG beside SSD on the registered list again, and keep scores and records: 10 minutes of a core, needs flite
 	$(BIN)/sst-prepare corpus=registered
@@ -244,6 +253,36 @@ registered-records: $(STAMP) ## Decode and judge PCG beside SSD on the registere
 	$(call untimed,registered,data=tiny_registered experiment=pcg/figure2 rule.groups.mean_size=162)
 	$(BIN)/sst-eval runs=$(OUT)/records/registered metrics=[wer]
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/registered/pcg $(OUT)/records/registered
+
+# $(call new,overrides), $(call new_clock,utterances,overrides): words of all its utterances, speeds of a few
+new = $(BIN)/sst-decode data=tiny_registered2 out=$(OUT)/retest/words seed=0,1,2 timing=0 instrument=0 workers=$(WORKERS) limit=$(or $(LIMIT),null) $(SHARED) $(1)
+new_clock = $(BIN)/sst-decode data=tiny_registered2 out=$(OUT)/retest/speeds seed=0 processes=5 limit=$(1) timing=$(1) $(SHARED) $(2)
+
+retest: $(STAMP) ## What a second registered list says, 240 utterances spoken after settings and margins were committed: an hour of a core, needs flite
+	for one in registered registered2; do $(BIN)/sst-prepare corpus=$$one; done
+	$(call new,experiment=ssd/table1 method=target$(comma)exact)
+	$(call new,experiment=ssd/table3 rule.beta=0.1$(comma)0.2$(comma)0.3$(comma)0.4)
+	$(call new,experiment=ssd/groups rule.groups.mean_size=140)
+	$(call new,experiment=pcg/figure2_ssd rule.beta=0.1$(comma)0.2$(comma)0.3)
+	$(call new,experiment=pcg/figure2 rule.groups.mean_size=7$(comma)40$(comma)150)
+	for one in words words_pcg; do $(call new,experiment=drafters/$$one); $(call untimed,first,data=tiny_registered experiment=drafters/$$one); done
+	$(call new,experiment=mtp/table1_valle method=target)
+	$(call new,experiment=mtp/table1_valle method=mtp viterbi.mode=none$(comma)best)
+	$(call new_clock,24,experiment=ssd/table1 method=exact)
+	$(call new_clock,24,experiment=ssd/table3 rule.beta=0.4)
+	$(call new_clock,24,experiment=ssd/figure3 method=ssd lookahead=6)
+	$(call new_clock,24,experiment=ssd/groups rule.groups.mean_size=140)
+	$(call new_clock,24,experiment=pcg/figure2 rule.groups.mean_size=150)
+	$(call new_clock,24,experiment=drafters/recurrent lookahead=5)
+	$(call new_clock,24,experiment=drafters/ssd rule.beta=0.3 lookahead=6)
+	$(call new_clock,24,experiment=mtp/table1_valle method=mtp heads.n=8 viterbi.mode=best)
+	$(call new_clock,12,experiment=mtp/table1_valle method=uncached heads.n=8 viterbi.mode=best)
+	$(call new_clock,12,experiment=mtp/uncached_heads_valle heads.n=8)
+	for one in retest/words records/first; do $(BIN)/sst-eval runs=$(OUT)/$$one metrics=[wer]; done
+	$(BIN)/sst-eval runs=$(OUT)/retest/speeds metrics=[]
+	$(BIN)/sst-report paper=retest runs=$(OUT)/retest out=$(RESULTS)/registered page=false
+	$(BIN)/sst-report paper=drafters runs=$(OUT)/records/first out=$(RESULTS)/registered/retest page=false
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/registered/retest $(OUT)/retest/words
 
 samplers: $(STAMP) ## Words of the papers' systems by another sampler: SSD's by CosyVoice 2's own, PCG's by the target's; 50 minutes
 	$(BIN)/sst-decode experiment=ssd/table1,ssd/table3,ssd/groups sampling=cosyvoice_ras seed=0,1,2 timing=0 out=$(OUT)/samplers/ssd workers=$(WORKERS) $(SHARED) $(GIVEN)
@@ -274,12 +313,13 @@ sentences: $(STAMP) ## SSD and PCG on any English sentence, heard by Whisper: an
 	for how in "experiment=ssd/table3 rule.beta=0.1,0.2" "experiment=ssd/groups rule.groups.mean_size=16,37.5"; do $(call sentences_decode,$$how seed=1$(comma)2 out=$(OUT)/sentences/ssd); done
 	$(call sentences_decode,drafter=recurrent method=ssd rule.beta=0.2$(comma)0.4 out=$(OUT)/sentences/recurrent)
 	$(call sentences_decode,drafter=recurrent method=pcg rule.groups.mean_size=37.5$(comma)230 out=$(OUT)/sentences/recurrent)
-	for one in ssd drafts recurrent; do $(BIN)/sst-eval runs=$(OUT)/sentences/$$one judges=whisper judges.weights=tiny.en metrics=[wer]; done
+	for how in "method=ssd rule.beta=0.2" "method=pcg rule.groups.mean_size=24"; do $(call sentences_decode,drafter=recurrent $$how seed=1$(comma)2 out=$(OUT)/sentences/layer); done
+	for one in ssd drafts recurrent layer; do $(BIN)/sst-eval runs=$(OUT)/sentences/$$one judges=whisper judges.weights=tiny.en metrics=[wer]; done
 	$(BIN)/sst-report paper=ssd runs=$(OUT)/sentences/ssd out=$(RESULTS)/sentences page=false
 	rm -f $(RESULTS)/sentences/ssd/{figure,beta,tradeoff,matched_clock}* # of speeds, and nothing was timed
 	$(BIN)/python scripts/draft_quality.py $(OUT)/sentences $(RESULTS)/sentences
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences $(OUT)/sentences/ssd $(OUT)/sentences/drafts
-	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/recurrent $(OUT)/sentences/recurrent
+	for one in recurrent layer; do $(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/$$one $(OUT)/sentences/$$one; done
 
 # What leads is heard by base, beside recordings, of which the package has none.
 SENTENCE_LIST = data=sentences data.path=$(OUT)/sentences/list/list.jsonl out=$(OUT)/sentences/tables/ssd
@@ -305,15 +345,18 @@ training-seeds: $(STAMP) ## How much of a drafter's figures on sentences is its 
 	for seed in 1 2; do \
 	  $(SENTENCE_DRAFT) target=sentences codes=data/sentences/codes own=$(OUT)/own-sentences seed=$$seed eval_every=150 save_every=25 out=$(OUT)/sentences/trained/draft-seed$$seed $(TRAIN_ON); \
 	  $(BIN)/python scripts/pack.py $(OUT)/sentences/draft-seed$$seed $(OUT)/sentences/trained/draft-seed$$seed; \
-	  for how in method=draft method=exact method=ssd "method=pcg rule.groups.mean_size=230"; do $(call sentences_decode,lookahead=3 $$how drafter=lm draft.path=$(OUT)/sentences/draft-seed$$seed draft.name=seed$$seed out=$(OUT)/sentences/seeds,120); done; \
+	  for how in method=draft method=exact method=ssd "method=ssd rule.beta=0.2" "method=pcg rule.groups.mean_size=37.5,230"; do $(call sentences_decode,lookahead=3 $$how drafter=lm draft.path=$(OUT)/sentences/draft-seed$$seed draft.name=seed$$seed out=$(OUT)/sentences/seeds,120); done; \
 	done
 	for seed in 0 1 2; do \
 	  $(BIN)/sst-train-heads recipe=recurrent target=sentences codes=data/sentences/codes sequences=320 batch_size=256 steps=400 warmup=40 eval_every=400 save_every=50 dev_utterances=16 seed=$$seed out=$(OUT)/sentences/recurrent-seed$$seed $(TRAIN_ON); \
-	  for how in exact ssd; do $(call sentences_decode,lookahead=3 method=$$how drafter=recurrent drafter.path=$(OUT)/sentences/recurrent-seed$$seed out=$(OUT)/sentences/seeds,120); done; \
+	  for how in exact ssd; do $(call sentences_decode,lookahead=3 method=$$how drafter=recurrent drafter.path=$(OUT)/sentences/recurrent-seed$$seed out=$(OUT)/sentences/layer_seeds,120); done; \
 	done
-	$(BIN)/sst-eval runs=$(OUT)/sentences/seeds judges=whisper judges.weights=tiny.en metrics=[wer]
+	for one in seeds layer_seeds; do \
+	  $(BIN)/sst-eval runs=$(OUT)/sentences/$$one judges=whisper judges.weights=tiny.en metrics=[wer]; \
+	  $(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/$$one $(OUT)/sentences/$$one; \
+	done
 	$(BIN)/python scripts/training_seeds.py $(RESULTS)/sentences $(OUT)/sentences/ssd $(OUT)/sentences/seeds
-	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/seeds $(OUT)/sentences/seeds
+	$(BIN)/python scripts/training_seeds.py $(RESULTS)/sentences/layer_seeds $(OUT)/sentences/layer_seeds
 
 SHIPPED_CODECS = $(addprefix speculative_tts/assets/tiny/,codec codec_fine codec_residual) # whose codes the targets know
 
@@ -365,9 +408,9 @@ results: $(STAMP) ## Make the tables that ship in results/ again, all 240 uttera
 	$(MAKE) tiny-system RESULTS=results
 	$(MAKE) fresh RESULTS=results
 	$(MAKE) streaming RESULTS=results
-	for one in tiny tiny_fine; do $(BIN)/sst-bench target=$$one steps=100 rule=group rule.groups.mean_size=40 out=results/bench; done
+	for one in tiny tiny_fine; do $(BIN)/sst-bench target=$$one steps=100 processes=5 rule=group rule.groups.mean_size=40 out=results/bench; done
 	for one in tiny:2 tiny_fine:5 sentences:1; do $(BIN)/sst-bench streams=1,4,16 target=$${one%:*} lookahead=$${one#*:} limit=48 out=results/bench; done
-	$(BIN)/sst-bench target=tiny_valle steps=100 out=results/bench
+	$(BIN)/sst-bench target=tiny_valle steps=100 processes=5 out=results/bench
 	for one in cosyvoice2 llasa_1b; do $(BIN)/python -m benchmarks.peers random=$$one runtime.dtype=bfloat16 limit=3 tokens=50 out=results/bench; done # llama.cpp and OpenVINO by the extra peers
 	$(BIN)/python scripts/headlines.py # what README.md and results/README.md say of them
 	$(MAKE) page

@@ -18,7 +18,16 @@ from speculative_tts.reporting.fill_claims import counts
 from speculative_tts.reporting.fill_figure import level_kind, tag
 from speculative_tts.reporting.points import SPEEDS
 from speculative_tts.reporting.quantities import quantities, quantity
-from speculative_tts.reporting.tables import Block, Cell, Heading, Line, Printed, Table, csv_text
+from speculative_tts.reporting.tables import (
+    SYSTEM,
+    Block,
+    Cell,
+    Heading,
+    Line,
+    Printed,
+    Table,
+    csv_text,
+)
 
 SHARES = ("draft_share", "verify_share", "accept_share")  # of a round's seconds
 PARTS = "low|high|sd|p|n|processes"
@@ -73,24 +82,18 @@ class Words:
     def cells(self, table: str, title: str, key: str, size: str | None = None) -> dict[str, Cell]:
         """Return a row's cells of a block by heading; likewise with a group size."""
         if size is None:
-            blocks = [one for one in self.tables[table].blocks if one.title == title]
-            return {name: cell for block in blocks for name, cell in _cells(block, {key}).items()}
+            return _cells(self.tables[table].blocks.get(title, {}), {key})
         found: dict[str, Cell] = {}
         for name, rows in self.rows.items():
             alike = {one for one, row in rows.items() if row.get(SIZE) == size}
-            for block in self.tables[name].blocks:
+            for block in self.tables[name].blocks.values():
                 found |= {h: c for h, c in _cells(block, alike).items() if c.value != "-"}
         return found
 
 
 def _cells(block: Block, keys: Iterable[str]) -> dict[str, Cell]:
-    texts = [heading.text for heading in block.headings]
-    return {
-        text: cell
-        for line in block.lines
-        if line.key in keys
-        for text, cell in zip(texts, line.cells, strict=True)
-    }
+    lines = (line for key, line in block.items() if key in keys)
+    return {heading.text: cell for line in lines for heading, cell in line.items()}
 
 
 def asked(definition: Definition) -> list[str]:
@@ -101,32 +104,30 @@ def asked(definition: Definition) -> list[str]:
 
 def with_clocks(old: Table, fresh: Table, words: Words, sized: Mapping[str, str]) -> Table:
     """Return a table with its words and the clocks of another; `sized` rows have a new setting."""
-    timed = {block.title: block for block in fresh.blocks}
 
-    def line(block: Block, headings: Sequence[Heading], new: Line) -> Line:
-        clocks = _cells(timed[block.title], {new.key})
-        before = words.cells(old.name, block.title, new.key, sized.get(new.key))
-        cells = [
-            (clocks if under_clock(one) or (not before and one.name == THEIRS) else before).get(
-                one.text, Cell()
-            )
-            for one in headings
-        ]
-        return replace(new, cells=cells)
+    def line(title: str, headings: Sequence[Heading], key: str) -> Line:
+        clocks = _cells(fresh.blocks[title], {key})
+        before = words.cells(old.name, title, key, sized.get(key))
 
-    def whole(block: Block) -> Block:
-        new = timed[block.title]
-        called = {one.text: one for one in (*new.headings, *block.headings)}
+        def cell(one: Heading) -> Cell:
+            new = one == SYSTEM or under_clock(one) or (not before and one.name == THEIRS)
+            return (clocks if new else before).get(one.text, Cell())
+
+        return {one: cell(one) for one in headings}
+
+    def whole(title: str, block: Block) -> Block:
+        own, new = ([*next(iter(one.values()))] for one in (block, fresh.blocks[title]))
+        called = {one.text: one for one in (*new, *own)}
         texts = with_new(
-            [one.text for one in block.headings],
-            [one.text for one in new.headings],
+            [one.text for one in own],
+            [one.text for one in new],
             lambda text: under_clock(called[text]),
         )
         headings = [called[text] for text in texts]
-        lines = [line(block, headings, one) for one in new.lines]
-        return _without_empty(replace(block, headings=headings, lines=lines))
+        return _without_empty({key: line(title, headings, key) for key in fresh.blocks[title]})
 
-    return replace(old, blocks=[whole(block) for block in old.blocks])
+    blocks = {title: whole(title, block) for title, block in old.blocks.items()}
+    return replace(old, blocks=blocks, ruled=fresh.ruled)
 
 
 def with_new(old: Sequence[str], fresh: Sequence[str], wanted: Callable[[str], bool]) -> list[str]:
@@ -143,13 +144,16 @@ def with_new(old: Sequence[str], fresh: Sequence[str], wanted: Callable[[str], b
 
 def _without_empty(block: Block) -> Block:
     """Return a block without the clocks that none of its lines has."""
-    places = [
-        place
-        for place, one in enumerate(block.headings)
-        if not under_clock(one) or any(line.cells[place].value != "-" for line in block.lines)
-    ]
-    lines = [replace(one, cells=[one.cells[place] for place in places]) for one in block.lines]
-    return replace(block, headings=[block.headings[place] for place in places], lines=lines)
+    lines = block.values()
+    empty = {
+        one
+        for one in next(iter(lines))
+        if under_clock(one) and all(line[one].value == "-" for line in lines)
+    }
+    return {
+        key: {one: cell for one, cell in line.items() if one not in empty}
+        for key, line in block.items()
+    }
 
 
 def csv_with_clocks(
@@ -269,11 +273,13 @@ def about_clocks(tables: Sequence[ClaimTable]) -> set[str]:
 
 def claims_with_clocks(old: Table, fresh: Table, keys: Iterable[str]) -> Table:
     """Return a table of claims with these lines of another, counted again."""
-    new = {line.key: line for block in fresh.blocks for line in block.lines if line.key in keys}
-    blocks = [
-        replace(block, lines=[new.get(line.key, line) for line in block.lines])
-        for block in old.blocks
-    ]
+    new = {key: line for block in fresh.blocks.values() for key, line in block.items()}
+    blocks = {
+        title: {
+            key: new[key] if key in keys and key in new else line for key, line in block.items()
+        }
+        for title, block in old.blocks.items()
+    }
     caption = [*counts(blocks), fresh.caption[-1]]
     return replace(old, caption=caption, blocks=blocks)
 

@@ -21,8 +21,8 @@ from speculative_tts.files import write_atomic
 from speculative_tts.reporting import tables
 from speculative_tts.reporting.captions import synthetic
 from speculative_tts.reporting.origin import origin
-from speculative_tts.reporting.results import difference
 from speculative_tts.reporting.runs import Run, find_runs
+from speculative_tts.reporting.selection import difference
 from speculative_tts.typed import read_json
 
 NAME = "draft_layers"
@@ -32,6 +32,7 @@ CAPTION = (
     "Brackets: 95 % intervals of the bootstrap over utterances, paired for differences. A step of "
     "a draft reads its layers and the head; nothing was timed."
 )
+DRAFT = tables.Heading("draft", "", "system")
 HOW = Bootstrap()
 Scores = Mapping[str, Sequence[ScoreRow]]  # by system
 Figures = dict[str, tuple[Measure, int]]  # with their digits, by column
@@ -123,16 +124,15 @@ def layers(run: Run) -> str:
     return f"layers {of}, trained {which}, {made['settings']['steps']} steps{after}"
 
 
-def line(key: str, label: str, row: Figures, columns: Sequence[tables.Heading]) -> tables.Line:
+def line(label: str, row: Figures, columns: Sequence[tables.Heading], signed: bool) -> tables.Line:
     """Return a line; what was not measured stays empty, differences have their sign."""
-    signed = key.startswith("minus_")
-    cells = [
-        tables.Cell(*row[one.name], signed=signed or one.name.endswith("cost"))
-        if one.name in row
-        else tables.Cell(text="")
-        for one in columns
-    ]
-    return tables.Line(key, label, cells, rule_above=signed)
+
+    def cell(name: str) -> tables.Cell:
+        if name not in row:
+            return tables.Cell("")
+        return tables.Cell.of(*row[name], signed=signed or name.endswith("cost"))
+
+    return {DRAFT: tables.Cell(label)} | {one: cell(one.name) for one in columns}
 
 
 def table(found: Mapping[str, Mapping[str, Run]]) -> tables.Table:
@@ -141,18 +141,13 @@ def table(found: Mapping[str, Mapping[str, Run]]) -> tables.Table:
     first, *others = scores
     systems = sorted(scores[first], key=lambda name: (name != ALONE, name))
     columns = headings(systems)
-    lines = [
-        line(name, f"{name}: {layers(found[name][ALONE])}", figures(scores[name]), columns)
+    lines = {
+        name: line(f"{name}: {layers(found[name][ALONE])}", figures(scores[name]), columns, False)
         for name in scores
-    ] + [
-        line(
-            f"minus_{name}",
-            f"{first} minus {name}",
-            differences(scores[first], scores[name]),
-            columns,
-        )
-        for name in others
-    ]
+    }
+    for name in others:
+        row = differences(scores[first], scores[name])
+        lines[f"minus_{name}"] = line(f"{first} minus {name}", row, columns, True)
     runs = [run for of in found.values() for run in of.values()]
     heard = len(scores[first][ALONE])
     return tables.Table(
@@ -161,7 +156,8 @@ def table(found: Mapping[str, Mapping[str, Run]]) -> tables.Table:
         caption=(f"The {heard} utterances that all runs have. {CAPTION}",),
         origin=origin(runs),
         speech=synthetic(runs),
-        blocks=(tables.Block("Drafts", columns, lines, of="draft"),),
+        blocks={"Drafts": lines},
+        ruled=[f"minus_{name}" for name in others],
     )
 
 

@@ -27,8 +27,8 @@ from speculative_tts.reporting.experiments import method
 from speculative_tts.reporting.figures import draw
 from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series, figure_csv
 from speculative_tts.reporting.origin import origin
-from speculative_tts.reporting.results import Result, difference
 from speculative_tts.reporting.runs import Run, find_runs
+from speculative_tts.reporting.selection import difference
 
 Array = npt.NDArray[np.float64]
 NAME = "draft_quality"
@@ -119,7 +119,7 @@ def common(found: Mapping[str, Mapping[str, Run]]) -> dict[str, dict[str, Array]
 
 def measure(run: Run, name: str, scale: float = 1.0) -> Measure:
     """Return a figure of a run."""
-    return Result((run,)).measure(name).scaled(scale)
+    return run.measure(name).scaled(scale)
 
 
 def advantage(three: Mapping[str, Run]) -> Measure:
@@ -131,6 +131,7 @@ def advantage(three: Mapping[str, Run]) -> Measure:
 def table(found: Mapping[str, Mapping[str, Run]], fitted: Slope) -> tables.Table:
     """Return a line a draft, from the draft with the fewest word errors on."""
     headings = [
+        tables.Heading("draft", "", "system"),
         tables.Heading("draft alone, WER %", "", "alone_wer"),
         *(
             tables.Heading(label, sub, f"{name}_{column}")
@@ -143,7 +144,10 @@ def table(found: Mapping[str, Mapping[str, Run]], fitted: Slope) -> tables.Table
         ),
         tables.Heading("SSD minus PCG, points", "", "advantage"),
     ]
-    lines = [tables.Line(draft, draft, _cells(three)) for draft, three in found.items()]
+    lines = {
+        draft: dict(zip(headings, [tables.Cell(draft), *_cells(three)], strict=True))
+        for draft, three in found.items()
+    }
     runs = [run for three in found.values() for run in three.values()]
     note = (
         f"Slope of the advantage over the draft's word errors: {fitted.value:+.3f} "
@@ -158,18 +162,18 @@ def table(found: Mapping[str, Mapping[str, Run]], fitted: Slope) -> tables.Table
         notes=(note,),
         origin=origin(runs),
         speech=synthetic(runs),
-        blocks=(tables.Block("Drafts of one target", headings, lines, of="draft"),),
+        blocks={"Drafts of one target": lines},
     )
 
 
 def _cells(three: Mapping[str, Run]) -> list[tables.Cell]:
-    cells = [tables.Cell(measure(three[ALONE], "wer", 100), 1)]
+    cells = [tables.Cell.of(measure(three[ALONE], "wer", 100), 1)]
     for name, key in ((SSD, "rule.beta"), (PCG, "rule.groups.mean_size")):
         run = three[name]
-        cells.append(tables.Cell(text=f"{run.config[key]:g}"))
-        cells.append(tables.Cell(measure(run, LENGTH), 2))
-        cells.append(tables.Cell(measure(run, "wer", 100), 1))
-    return [*cells, tables.Cell(advantage(three), 1, signed=True)]
+        cells.append(tables.Cell(f"{run.config[key]:g}"))
+        cells.append(tables.Cell.of(measure(run, LENGTH)))
+        cells.append(tables.Cell.of(measure(run, "wer", 100), 1))
+    return [*cells, tables.Cell.of(advantage(three), 1, signed=True)]
 
 
 def figure(found: Mapping[str, Mapping[str, Run]], printed: tables.Table) -> Figure:

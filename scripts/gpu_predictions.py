@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from speculative_tts.bench.gpu_limits import recurrent_weights, work
+from speculative_tts.bench.gpu_limits import recurrent_weights, weights, work
 from speculative_tts.bench.sizes import SIZES
 from speculative_tts.bench.table import grid
 
@@ -91,6 +91,37 @@ def _found(name: str, drafter: str) -> float:
     kind = DRAFTERS.get(drafter, "alone")
     speed: float = _read(ROUNDS)[LARGE]["rows"][f"{name} {kind} 1"]["tokens_s"]
     return speed
+
+
+def lighter() -> list[str]:
+    """Return what lighter drafts of LLaSA-8B would bring: its measured round, less what they read.
+
+    Weights are read at the speed that this memory was measured at; a head may be cut to some ids.
+    """
+    size, found = SIZES["llasa_8b"], _read(ROUNDS)[LARGE]["rows"]["llasa_8b lm 1"]
+    speed = _read(ROWS)["bytes_per_second"] / 1e6  # bytes a us
+    head = ITEM * size.speech * size.config.hidden
+    layer = (ITEM * weights(size, 1) - head) / 1e9
+    block = 3 * ITEM * size.config.hidden**2 / 1e9  # of a recurrent layer as wide as the target
+    head /= 1e9
+    drafts = {
+        "3 layers": 3 * layer + head,
+        "1 layer": layer + head,
+        "a recurrent layer, 8 times as wide": 8 * block + head,
+        "4 times as wide, head of a quarter of the ids": 4 * block + head / 4,
+        "2 times as wide, head of a quarter of the ids": 2 * block + head / 4,
+    }
+    others = found["us_a_step"] - DRAFTED * drafts["3 layers"] * 1e9 / speed
+    rows = []
+    for name, read in drafts.items():
+        lasts = others + DRAFTED * read * 1e9 / speed
+        each = ((TOKENS - 1) / found["rounds"], EMITTED)
+        speeds = [
+            TOKENS / (found["prefill_seconds"] + (TOKENS - 1) / n * lasts / 1e6) for n in each
+        ]
+        rows.append((name, f"{read:.2f}", f"{lasts:,.0f}", *(f"{one:.0f}" for one in speeds)))
+    emitted = (f"{(TOKENS - 1) / found['rounds']:.2f} a round", f"{EMITTED} a round")
+    return grid(("draft", "GB a drafted token", "us a round", *emitted), rows)
 
 
 def tiny() -> dict[str, tuple[float, float]]:
@@ -173,5 +204,5 @@ def _short(name: str) -> str:
 
 
 if __name__ == "__main__":
-    for made in (cards(), limits(), rounds(), tiny_table()):
+    for made in (cards(), limits(), rounds(), lighter(), tiny_table()):
         print("\n".join(made), end="\n\n")

@@ -1,16 +1,18 @@
 """Keep the scores and records of scored runs, compressed, beside the tables that are of them.
 
     python scripts/keep_runs.py results/ssd runs/records/ssd   # as `make records` does
+    python scripts/keep_runs.py results/mtp runs/records/mtp scores=runs/records/more/mtp
 
 Every run of the folders gets a file in `scores` and one in `records`, whose bytes follow from the
-rows alone; files of other runs are removed. Shipped assets are named as `tiny:testset`, files of
-the working directory from there; any other absolute path is refused.
+rows alone, those of a folder after `scores=` the first alone: scores have the counts too, a quarter
+of the size, but no codes. Files of other runs are removed. Shipped assets are named as
+`tiny:testset`, files of the working directory from there; any other absolute path is refused.
 """
 
 import gzip
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from speculative_tts.runs.folder import RECORDS, SCORES
 
 KINDS = {"scores": SCORES, "records": RECORDS}
 ENDING = ".jsonl.gz"
+ALONE = "scores="  # before a folder whose codes are not kept
 
 
 def portable(row: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -37,22 +40,23 @@ def portable(row: dict[str, Any], path: Path) -> dict[str, Any]:
     return row
 
 
-def kept(folders: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
+def kept(folder: Path, kinds: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     """Yield each file's name, such as `scores/target-s0-4a57dae7.jsonl.gz`, and its bytes."""
-    for found in map(find_runs, folders):
-        for name, why in found.unusable.items():
-            raise ValueError(f"{found.folder}/{name}: {why}")
-        for run in found.runs:
-            for kind, file in KINDS.items():
-                path = run.folder / file
-                rows = (portable(row, path) for row in read_jsonl(path))
-                text = "".join(json.dumps(row) + "\n" for row in rows)
-                yield f"{kind}/{run.name}{ENDING}", gzip.compress(text.encode(), 9, mtime=0)
+    found = find_runs(folder)
+    for name, why in found.unusable.items():
+        raise ValueError(f"{folder}/{name}: {why}")
+    for run in found.runs:
+        for kind in kinds:
+            path = run.folder / KINDS[kind]
+            rows = (portable(row, path) for row in read_jsonl(path))
+            text = "".join(json.dumps(row) + "\n" for row in rows)
+            yield f"{kind}/{run.name}{ENDING}", gzip.compress(text.encode(), 9, mtime=0)
 
 
-def keep(out: Path, folders: Sequence[Path]) -> list[Path]:
+def keep(out: Path, folders: Sequence[Path], scores_of: Sequence[Path] = ()) -> list[Path]:
     """Write the files of all runs into `out`, remove those of other runs; return the written."""
-    files = {out / name: data for name, data in kept(folders)}
+    asked = [(one, [*KINDS]) for one in folders] + [(one, ["scores"]) for one in scores_of]
+    files = {out / name: data for one, kinds in asked for name, data in kept(one, kinds)}
     for path, data in files.items():
         write_atomic(path, data)
     for kind in KINDS:
@@ -63,10 +67,13 @@ def keep(out: Path, folders: Sequence[Path]) -> list[Path]:
 
 def main() -> None:
     """Keep in the first folder the runs of the others."""
-    out, *folders = map(Path, sys.argv[1:])
-    written = keep(out, folders)
+    out, *folders = sys.argv[1:]
+    whole = [Path(one) for one in folders if not one.startswith(ALONE)]
+    scores_of = [Path(one.removeprefix(ALONE)) for one in folders if one.startswith(ALONE)]
+    written = keep(Path(out), whole, scores_of)
     size = sum(path.stat().st_size for path in written) / 1e6
-    print(f"{out}: scores and records of {len(written) // len(KINDS)} runs, {size:.1f} MB")
+    count = len({path.name for path in written})
+    print(f"{out}: scores of {count} runs and records of {len(written) - count}, {size:.1f} MB")
 
 
 if __name__ == "__main__":

@@ -134,8 +134,8 @@ class Folder:
             replace(one, y=one.x) if one.x and of_clock(one.x) else one for one in definition.axes
         ]
         chosen = self.chosen[name]
-        quiet = {key: one for key, one in chosen.results.items() if not one.starved}
-        chosen = replace(chosen, results=quiet)  # a point has no row to say it
+        quiet = {key: chosen.filled[key] for key, one in chosen.results.items() if not one.starved}
+        chosen = replace(chosen, filled=quiet)  # a point has no row to say it
         fresh = fill_figure(replace(definition, axes=axes), chosen)
         old = Printed(**around(page, name))
         of = asked(definition)

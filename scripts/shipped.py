@@ -6,7 +6,7 @@ The page and the plots of a folder of results can so be drawn again without the 
 import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,8 @@ from speculative_tts.reporting.fill_claims import NAME
 from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series
 from speculative_tts.reporting.page import Section, assembled, table_data
 from speculative_tts.reporting.quantities import quantity
-from speculative_tts.reporting.results import Result, measured
-from speculative_tts.reporting.runs import Run
-from speculative_tts.reporting.tables import MINUS, Block, Cell, Heading, Line, Table
+from speculative_tts.reporting.runs import Run, measured
+from speculative_tts.reporting.tables import MINUS, Cell, Heading, Table
 from speculative_tts.typed import read_json
 
 AGAIN = "make the report again"
@@ -85,28 +84,6 @@ def _cells(line: str) -> list[str]:
     return [unescaped(cell.strip()) for cell in re.split(r"(?<!\\)\|", line.strip())[1:-1]]
 
 
-@dataclass(frozen=True)
-class Shown(Cell):
-    """A cell of a written table: `text` is all that it says, `theirs` what a paper prints."""
-
-    theirs: bool = False
-
-    @property
-    def value(self) -> str:
-        """The figure alone."""
-        return self._parts()[0]
-
-    @property
-    def around(self) -> str:
-        """What stands after the figure."""
-        return self._parts()[1]
-
-    def _parts(self) -> tuple[str, str]:
-        text = self.text or ""
-        parts = None if self.theirs else FIGURE.fullmatch(text)
-        return (parts.group("value"), parts.group("around")) if parts else (text, "")
-
-
 def read_table(folder: Path, report: Report, name: str) -> Table:
     """Read a written table; its lines have the keys of its CSV."""
     page = read_page(folder / f"{name}.md")
@@ -115,21 +92,14 @@ def read_table(folder: Path, report: Report, name: str) -> Table:
     ruled = {key for key, row in rows if row.rule_above}
     called = definitions[name].paper.called if name in definitions else PAPER
     keys = {row["system"]: row["key"] for row in read_csv(folder / f"{name}.csv")}
-    blocks = []
-    for title, (heading, *lines) in page.blocks:
-        headings = [_heading(text, called) for text in heading[1:]]
-        theirs = [one.name == THEIRS for one in headings]
-        filled = [
-            Line(
-                keys[label],
-                label,
-                list(map(_cell, cells, theirs)),
-                rule_above=bool(number) and keys[label] in ruled,
-            )
-            for number, (label, *cells) in enumerate(lines)
-        ]
-        blocks.append(Block(title, headings, filled, heading[0]))
-    return Table(**around(page, name), blocks=blocks)
+    blocks = {}
+    for title, ((system, *texts), *lines) in page.blocks:
+        headings = [Heading(system, "", "system"), *(_heading(text, called) for text in texts)]
+        blocks[title] = {
+            keys[line[0]]: dict(zip(headings, map(_cell, headings, line), strict=True))
+            for line in lines
+        }
+    return Table(**around(page, name), blocks=blocks, ruled=ruled)
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
@@ -150,32 +120,31 @@ def _heading(text: str, called: str) -> Heading:
     return Heading(group, sub, THEIRS if sub.startswith(called) else text)
 
 
-def _cell(text: str, theirs: bool) -> Cell:
-    """Return a cell with the number that sorts, if it has one."""
-    shown = Shown(text=text, theirs=theirs)
+def _cell(heading: Heading, text: str) -> Cell:
+    """Return a cell with the number that sorts, if it has one; what a paper prints has none."""
+    parts = None if heading.name in (THEIRS, "system") else FIGURE.fullmatch(text)
+    value, around = parts.group("value", "around") if parts else (text, "")
     try:
-        number = None if theirs else float(shown.value.replace(MINUS, "-"))
+        number = None if heading.name == THEIRS else float(value.replace(MINUS, "-"))
     except ValueError:
         number = None
-    return replace(shown, measure=Measure(number))
+    return Cell(value, around, Measure(number))
 
 
 def figure(folder: Path, definition: FigureDefinition) -> Figure:
     """Return a figure from its points in CSV, its words in Markdown and its definition."""
     page = read_page(folder / f"{definition.name}.md")
     runs = read_json(folder / "runs.json", AGAIN)
-    results = [_result(folder / name, run) for name, run in runs.items()]
+    results = [
+        Run(folder / name, run["config"], run["summary"], run["provenance"])
+        for name, run in runs.items()
+    ]
     rows = read_csv(folder / f"{definition.name}.csv")
     plots = [_plot(axes, results, rows) for axes in definition.axes]
     return Figure(**around(page, definition.name), plots=plots, columns=definition.columns)
 
 
-def _result(folder: Path, row: Mapping[str, Any]) -> Result:
-    run = Run(folder, row["config"], row["summary"], row["provenance"])
-    return Result((run,))
-
-
-def _plot(axes: Axes, results: Sequence[Result], rows: Sequence[Mapping[str, str]]) -> Plot:
+def _plot(axes: Axes, results: Sequence[Run], rows: Sequence[Mapping[str, str]]) -> Plot:
     y = quantity(measured(axes.y, results))
     judge = judge_name(measured(axes.y, results), results)
     styles = {curve.label: curve.style for curve in axes.curves}

@@ -27,8 +27,8 @@ from speculative_tts.files import write_atomic
 from speculative_tts.reporting import tables
 from speculative_tts.reporting.captions import synthetic
 from speculative_tts.reporting.origin import origin
-from speculative_tts.reporting.results import difference
 from speculative_tts.reporting.runs import Run, find_runs
+from speculative_tts.reporting.selection import difference
 
 NAME = "training_seeds"
 ALONE, EXACT, SSD, PCG = "alone", "exact", "ssd_", "pcg_"
@@ -41,6 +41,7 @@ KINDS = {
 }
 TRAINED = re.compile(rf"({'|'.join(KINDS)})-seed(\d+)$")
 INTERVAL = 2 * 1.96  # standard deviations that a 95 % interval is wide
+SEED = tables.Heading("training seed", "", "system")
 HOW = Bootstrap()
 LEAST = 2  # seeds with a standard deviation
 CAPTION = (
@@ -175,28 +176,31 @@ def block(kind: str, found: Mapping[int, Scores]) -> tables.Block:
     beside = equally_long(together)
     rows = {seed: figures(of, beside) for seed, of in found.items()}
     mean = figures(together, beside)
-    lines = [line(f"{kind}{seed}", f"seed {seed}", row) for seed, row in rows.items()]
-    lines.append(line(f"{kind}_mean", "mean of the seeds", mean))
+    headings = [heading(name, beside) for name in mean]
+
+    def line(label: str, cells: Iterable[tables.Cell]) -> tables.Line:
+        return {SEED: tables.Cell(label)} | dict(zip(headings, cells, strict=True))
+
+    lines = {f"{kind}{seed}": line(f"seed {seed}", cells(row)) for seed, row in rows.items()}
+    lines[f"{kind}_mean"] = line("mean of the seeds", cells(mean))
     for key, label, deviation in (
         ("seeds", "standard deviation over training seeds", over_seeds),
         ("utterances", "standard deviation over utterances", over_utterances),
     ):
-        spread = [
-            tables.Cell(Measure(deviation([row[name][0] for row in rows.values()])), 2)
+        spread = (
+            tables.Cell.of(Measure(deviation([row[name][0] for row in rows.values()])))
             for name in mean
-        ]
-        lines.append(tables.Line(f"{kind}_{key}", label, spread, rule_above=key == "seeds"))
-    headings = [heading(name, beside) for name in mean]
-    return tables.Block(KINDS[kind], headings, lines, of="training seed")
+        )
+        lines[f"{kind}_{key}"] = line(label, spread)
+    return lines
 
 
-def line(key: str, label: str, row: Figures) -> tables.Line:
-    """Return a line; differences have their sign."""
-    cells = [
-        tables.Cell(measure, digits, signed=name.endswith(("_cost", "_gain")))
+def cells(row: Figures) -> list[tables.Cell]:
+    """Return a line's cells; differences have their sign."""
+    return [
+        tables.Cell.of(measure, digits, signed=name.endswith(("_cost", "_gain")))
         for name, (measure, digits) in row.items()
     ]
-    return tables.Line(key, label, cells)
 
 
 def heading(name: str, beside: Mapping[str, str]) -> tables.Heading:
@@ -232,7 +236,8 @@ def main(out: Path, *folders: Path) -> None:
         caption=(f"The {heard} utterances that all runs have. {CAPTION}",),
         origin=origin(runs),
         speech=synthetic(runs),
-        blocks=[block(kind, of) for kind, of in rows.items()],
+        blocks={KINDS[kind]: block(kind, of) for kind, of in rows.items()},
+        ruled=[f"{kind}_seeds" for kind in rows],
     )
     write_atomic(out / f"{NAME}.md", tables.markdown(table))
     write_atomic(out / f"{NAME}.csv", tables.comma_separated(table))

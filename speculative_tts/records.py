@@ -8,7 +8,7 @@ dropped on the next start. Other files are written whole (`files.writing`).
 import dataclasses
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -196,13 +196,15 @@ def to_row(record: Any) -> dict[str, Any]:
     return row
 
 
-def read_rows(path: Path, cls: type[Row], *, whole: bool = False) -> Iterator[Row]:
+def read_rows(
+    path: Path, cls: type[Row], *, whole: bool = False, only: Collection[str] = ()
+) -> Iterator[Row]:
     """Read a JSONL file's rows as objects of a dataclass, ignoring unknown keys.
 
-    Raise ValueError with file, line, fault and remedy.
+    With `only` other keys are ignored too. Raise ValueError with file, line, fault and remedy.
     """
     for where, row in _lines(path, whole):
-        yield typed(cls, row, where)
+        yield typed(cls, {k: row[k] for k in row if k in only} if only else row, where)
 
 
 def read_jsonl(path: Path, *needed: str) -> Iterator[dict[str, Any]]:

@@ -66,11 +66,15 @@ def json_text(value: Any, **layout: Any) -> str:
 
     Raises ValueError naming the first number that JSON has no word for: NaN or an infinity.
     """
-    if where := not_finite(value):
-        raise ValueError(
-            f"{where}, which JSON cannot hold; look for NaN in the weights or audio it came from"
-        )
-    return json.dumps(value, allow_nan=False, **layout)
+    try:
+        return json.dumps(value, allow_nan=False, **layout)
+    except ValueError:
+        if where := not_finite(value):
+            raise ValueError(
+                f"{where}, which JSON cannot hold; look for NaN in the weights or audio it came "
+                "from"
+            ) from None
+        raise
 
 
 def file_text(path: Path, value: Any, **layout: Any) -> str:

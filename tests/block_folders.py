@@ -1,5 +1,6 @@
 """Small random targets, and block drafters of them as the `speculators` library saves them."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,10 @@ from small_target import LAYOUT
 from torch import Tensor
 
 from speculative_tts.decoding.drafters.block import BlockDrafter
+from speculative_tts.models.block_draft import BlockDraft, Taken
+from speculative_tts.models.block_files import BlockConfig
+from speculative_tts.models.block_head import BlockHead
+from speculative_tts.models.block_target import BlockTarget
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
 
 FLOAT: Any = {"dtype": torch.float32, "device": torch.device("cpu")}
@@ -84,6 +89,35 @@ def load_block(target: Path, folder: Path) -> BlockDrafter:
     model = MergedVocabLM.load(target, **FLOAT)
     order = model.layout.order(text_rows=False)
     return BlockDrafter.load(folder, model, order[: model.vocab_size], torch.float32)
+
+
+def random_block(target: MergedVocabLM, markov: str | None = None) -> BlockDrafter:
+    """Return a drafter of a target with random weights, without the library; markov: DSpark's."""
+    own, generator = target.decoder.config, torch.Generator().manual_seed(5)
+    layers = replace(own, layers=2, heads=3, kv_heads=1, head_dim=6, intermediate=20)
+    layers = replace(layers, qkv_bias=False, head_norms=True)
+    read = tuple(range(0, own.layers, 2))
+    sizes = BlockConfig(
+        layers, read, BLOCK, own.vocab_size - 1, own.vocab_size, markov is not None, markov, 3
+    )
+    wide, vocab, rank = own.hidden, own.vocab_size, sizes.markov_rank
+    shapes = {"fc.weight": (wide, len(read) * wide), "hidden_norm.weight": (wide,)}
+    shapes |= {"norm.weight": (wide,)}
+    one = {"self_attn.q_proj": (18, wide), "self_attn.k_proj": (6, wide), "mlp.up_proj": (20, wide)}
+    one |= {"self_attn.v_proj": (6, wide), "self_attn.o_proj": (wide, 18)}
+    one |= {"mlp.gate_proj": (20, wide), "mlp.down_proj": (wide, 20), "input_layernorm": (wide,)}
+    one |= {"post_attention_layernorm": (wide,), "self_attn.q_norm": (6,), "self_attn.k_norm": (6,)}
+    for index in range(layers.layers):
+        shapes |= {f"layers.{index}.{name}.weight": shape for name, shape in one.items()}
+    if markov is not None:
+        shapes |= {f"markov_head.markov_w{i}.weight": (vocab, rank) for i in (1, 2)}
+    state = {name: 0.4 * torch.randn(shape, generator=generator) for name, shape in shapes.items()}
+    take = Taken(state, torch.float32, target.device)
+    order = target.layout.order(text_rows=False)[: target.vocab_size].to(target.device)
+    draft = BlockDraft(sizes, take)
+    head = BlockHead(sizes, take, None, target, order)
+    take.done()
+    return BlockDrafter(draft, head, BlockTarget(target, draft))
 
 
 def settings_of(target: Path) -> dict[str, Any]:

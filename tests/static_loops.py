@@ -30,6 +30,7 @@ from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models import host
+from speculative_tts.models.decoder.matrix import Dense
 from speculative_tts.models.families.valle.lm import ValleLM
 from speculative_tts.models.heads import Heads, HeadTensors
 from speculative_tts.models.recurrent import RecurrentLayer
@@ -110,8 +111,8 @@ def moved(x: Any, device: torch.device) -> Any:
         return x.to(device) if x.layout is torch.strided else None
     if isinstance(x, torch.device):
         return device
-    if isinstance(x, torch.nn.Module):
-        return copy.deepcopy(x).to(device)
+    if isinstance(x, Dense | torch.nn.Module):
+        return remade(x, device) if isinstance(x, Dense) else copy.deepcopy(x).to(device)
     if isinstance(x, list | tuple | dict):
         parts = [moved(part, device) for part in (x.values() if isinstance(x, dict) else x)]
         made = parts if not isinstance(x, dict) else zip(x, parts, strict=True)
@@ -122,3 +123,8 @@ def moved(x: Any, device: torch.device) -> Any:
     for name, value in vars(x).items():
         object.__setattr__(twin, name, moved(value, device))
     return twin
+
+
+def remade(x: Dense, device: torch.device) -> Dense:
+    """The same matrix on another device: a GPU's weights are laid out when they are made."""
+    return Dense(x.dense().to(device), None if x.bias is None else x.bias.to(device))

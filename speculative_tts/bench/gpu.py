@@ -17,7 +17,7 @@ from torch import Tensor
 from speculative_tts.bench import gpu_limits
 from speculative_tts.bench.coin import TossedSpeculation
 from speculative_tts.bench.sizes import SIZES, ModelSize
-from speculative_tts.bench.table import grid
+from speculative_tts.bench.table import ONE_PROCESS, grid
 from speculative_tts.costs.timer import median_seconds
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
@@ -25,6 +25,7 @@ from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, LoopSpec, cuda_graph
 from speculative_tts.decoding.loops.observer import synchronise
 from speculative_tts.decoding.loops.one_by_one import alone
+from speculative_tts.decoding.loops.paying import Paying
 from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.files import write_atomic
 from speculative_tts.native import library
@@ -41,6 +42,7 @@ SECONDS = 220.0  # after which no further row is begun
 CPU = torch.device("cpu")
 READ = 4 << 30  # bytes that the memory's speed is measured with: many times the cache
 PARITY = "cosyvoice2"  # also run on the CPU, in float32
+LAST = "llasa_1b"  # measured if there is time: between the other two
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class Case:
     rate: float | None = None  # of drafted tokens that pass; None: the target alone
     captured: bool = True
     recurrent: bool = False  # it drafts, not a second model
+    paying: bool = False  # as runtime.speculate=paying decodes: the target alone where that wins
 
     @property
     def drafter(self) -> str:
@@ -62,6 +65,7 @@ CASES = (
     *(Case(1, rate) for rate in (None, *RATES)),
     Case(1, RATES[-1], recurrent=True),
     *(Case(batch, rate) for batch in BATCHES[1:] for rate in (None, *RATES)),
+    *(Case(batch, RATES[0], paying=True) for batch in BATCHES),
 )
 EAGER_CASES = (Case(1, captured=False), Case(1, RATES[1], captured=False))
 
@@ -90,7 +94,7 @@ def run_gpu(config: BenchConfig, out: Path) -> int:
         write_json(out / f"gpu_{slug}.json", result)
         write_atomic(out / f"gpu_{slug}.md", table(result))
 
-    for name, size in SIZES.items():
+    for name, size in sorted(SIZES.items(), key=lambda one: one[0] == LAST):
         cases = CASES + (EAGER_CASES if name == PARITY else ())
         measured: dict[str, Any] = {"title": size.title, "rows": []}
         result["sizes"][name] = measured
@@ -123,7 +127,8 @@ def rows(
         if time.monotonic() >= deadline:
             return
         tokens = config.tokens if case.captured else min(config.tokens, EAGER_TOKENS)
-        spec: LoopSpec[Any] = alone(target, (), size.sampler)
+        plain: LoopSpec[Any] = alone(target, (), size.sampler)
+        spec = plain
         if case.rate is not None:
             drafter = recurrent if case.recurrent else second
             parts = (target, drafter, Tolerance(0.0), size.sampler, (), config.drafted)
@@ -132,18 +137,22 @@ def rows(
             Request(str(row), size.prompt(target, row), None, tokens, tokens, 0)
             for row in range(case.batch)
         ]
-        kernels = gpu_limits.kernels_of(spec, requests) if device.type == "cuda" else None
         if device.type == "cuda":
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
         graphs = Graphs(cuda_graph) if case.captured and device.type == "cuda" else EAGER
-        context, drafted = size.length + tokens / 2, config.drafted if case.drafter else 0
+        if case.paying:
+            spec = Paying(graphs).choose(spec, plain, requests)
+        kernels = gpu_limits.kernels_of(spec, requests) if device.type == "cuda" else None
+        drafter_of = case.drafter if spec is not plain else ""
+        context, drafted = size.length + tokens / 2, config.drafted if drafter_of else 0
         row = {
             "batch": case.batch,
             "rate": case.rate,
             "captured": case.captured,
             "recurrent": case.recurrent,
-            **gpu_limits.work(size, case.batch, context, dtype.itemsize, drafted, case.drafter),
+            "paying": case.paying,
+            **gpu_limits.work(size, case.batch, context, dtype.itemsize, drafted, drafter_of),
             "kernels_per_step": kernels,
             **timed(graphs, spec, requests, device),
         }
@@ -243,6 +252,7 @@ def cells(title: str, row: dict[str, Any], limits: dict[str, Any]) -> list[objec
     drafts, seconds = row["rate"] is not None, row["prefill_seconds"] + row["step_seconds"]
     stepped = row["tokens"] - row["batch"]  # the prefill gives each its first
     drafter = "recurrent layer" if row["recurrent"] else "speculative"
+    drafter += " where it pays" if row["paying"] else ""
     shares = gpu_limits.shares(row, limits).values()
     return [
         title,
@@ -251,7 +261,7 @@ def cells(title: str, row: dict[str, Any], limits: dict[str, Any]) -> list[objec
         f"{drafter}, {row['rate']:g} pass (synthetic)" if drafts else "alone",
         f"{row['tokens'] / seconds:,.0f}",
         f"{stepped / row['step_seconds']:,.0f}",
-        f"{stepped / row['rounds']:.2f}" if drafts else "",
+        f"{stepped / row['rounds']:.2f}" if row["rounds"] else "",
         *("-" if share is None else f"{share:.1%}" for share in shares),
         row["kernels_per_step"] or "-",
         f"{row['prefill_seconds'] * 1e3:.1f}",
@@ -263,7 +273,7 @@ def table(result: dict[str, Any]) -> str:
     """Format the result for people."""
     measured: Iterable[dict[str, Any]] = result["sizes"].values()
     rows = [cells(size["title"], row, result) for size in measured for row in size["rows"]]
-    lines = [*grid(COLUMNS, rows), ""]
+    lines = [ONE_PROCESS, "", *grid(COLUMNS, rows), ""]
     lines += [f"bfloat16, lookahead {result['lookahead']}, prefill included in tokens/s."]
     lines += gpu_limits.described(result)
     if "parity" in result:

@@ -22,7 +22,14 @@ from speculative_tts.bench.engine import (
 from speculative_tts.bench.peers import PEERS, others
 from speculative_tts.bench.roofline import limits
 from speculative_tts.bench.sizes import SIZES, ModelSize
-from speculative_tts.bench.table import grid, memory_lines, ratios, step_lines, system_lines
+from speculative_tts.bench.table import (
+    ONE_PROCESS,
+    grid,
+    memory_lines,
+    ratios,
+    step_lines,
+    system_lines,
+)
 from speculative_tts.costs.timer import medians
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
@@ -203,7 +210,8 @@ def computed(steps: dict[str, float], rate: float, lookahead: int) -> float:
 
 def table(result: dict[str, Any]) -> str:
     """Format the result as Markdown tables."""
-    lines = [f"{result['model']}, batch 1, {result['prompts']} prompts", "", *system_lines(result)]
+    lines = [f"{result['model']}, batch 1, {result['prompts']} prompts", "", ONE_PROCESS, ""]
+    lines += system_lines(result)
     lines += ["", *_parts(result), "", *step_lines(result), "", *memory_lines(result), ""]
     lines += [*expected(result), ""]
     lines += [f"{result['tokens']} tokens each, {result['threads']} thread(s)."]

@@ -11,6 +11,7 @@ from typing import Any
 from speculative_tts.bench.asked import Asked, asked_of
 from speculative_tts.bench.closed_loop import PERCENTILES, Load, measured
 from speculative_tts.bench.systems import PROBED
+from speculative_tts.bench.table import ONE_PROCESS
 from speculative_tts.costs.lookahead import best, table
 from speculative_tts.decoding.builder import build_engine
 from speculative_tts.decoding.engine import Engine
@@ -126,4 +127,4 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     counted = f"{' or '.join(map(str, numbers))} utterances, seed {', '.join(map(str, seeds))}"
     lines += ["", f"Percentiles are over {counted}.", *HOW, ""]
     lines += dict.fromkeys(made_by(one["provenance"]) for one in rows)
-    return "\n".join(["# Several listeners at once", "", *lines]) + "\n"
+    return "\n".join(["# Several listeners at once", "", ONE_PROCESS, "", *lines]) + "\n"

@@ -26,27 +26,40 @@ SSD = ToleranceRule(beta=0.4)  # the paper's
 BLOCKS = (4, 8)  # tokens per pass of multi-token prediction, unverified
 DRAFTED = {PathMode.none: "heads", PathMode.sample: "path of heads"}  # drafting heads
 PROBED = 5  # prompts on which lookaheads are compared
+Lookaheads = Mapping[str, Sequence[int]]  # to be timed, by drafter and rule
+
+
+def lookaheads(
+    engines: Mapping[str, Engine], prompts: Sequence[Continuation]
+) -> dict[str, list[LookaheadCost]]:
+    """Return what each lookahead costs and brings, by drafter and rule, on a few prompts."""
+    requests = [prompt.request for prompt in prompts[:PROBED]]
+    return {name: table(engine, requests) for name, engine in engines.items()}
+
+
+def drafted(config: BenchConfig, pays: Mapping[str, list[LookaheadCost]]) -> Lookaheads:
+    """Return the lookaheads to time of every drafter and rule: the one asked for, the best one."""
+    asked = () if config.seeks_lookahead else (config.drafted,)
+    return {
+        name: [k for k in dict.fromkeys((*asked, best(rows).lookahead)) if k <= len(rows)]
+        for name, rows in pays.items()
+    }
 
 
 def ours(
     config: BenchConfig,
     base: Engine,
     kept: ModelCache,
-    prompts: Sequence[Continuation],
     engines: Mapping[str, Engine],
-) -> tuple[dict[str, Decode], dict[str, list[LookaheadCost]]]:
-    """Return systems by name, and the costs of each lookahead by drafter and rule.
-
-    The target alone; every drafter and rule at the lookahead asked for and at its best one; blocks.
-    """
-    systems, pays = {OURS: _of(base, System.target)}, {}
-    asked = () if config.seeks_lookahead else (config.drafted,)
-    for name, engine in engines.items():
-        pays[name] = table(engine, [prompt.request for prompt in prompts[:PROBED]])
-        for lookahead in dict.fromkeys((*asked, best(pays[name]).lookahead)):
-            if lookahead <= len(pays[name]):
-                systems[f"{name}, lookahead {lookahead}"] = _at(engine, lookahead)
-    return systems | _blocks(config, base, kept), pays
+    drafted: Lookaheads,
+) -> dict[str, Decode]:
+    """Return systems by name: the target alone, every drafter and rule, unverified blocks."""
+    systems = {OURS: _of(base, System.target)} | {
+        f"{name}, lookahead {lookahead}": _at(engines[name], lookahead)
+        for name, several in drafted.items()
+        for lookahead in several
+    }
+    return systems | _blocks(config, base, kept)
 
 
 def speculative(config: BenchConfig, base: Engine, kept: ModelCache) -> dict[str, Engine]:

@@ -9,10 +9,14 @@ import numpy as np
 
 from speculative_tts.bench.engine import OURS, block_step, verify_step
 from speculative_tts.bench.peers import GENERATE
-from speculative_tts.evaluation.statistics import bootstrap
+from speculative_tts.evaluation.processes import Cells, interval
+from speculative_tts.evaluation.registry import METRICS
+from speculative_tts.evaluation.statistics import Array, Measure, bootstrap
 from speculative_tts.reporting.origin import made_by
 from speculative_tts.schema.bench import BenchConfig
 
+RATIO = METRICS["tokens_per_second"]  # a ratio of sums
+ONE_PROCESS = "Timed in one process: another may differ by more than any interval here."
 POSITIONS = 3  # drafted positions that the drafters' table shows
 PATH_SEARCH = ((1024, 2048, 65_536), 8, 25)  # MTP's: vocabularies, tokens a pass, candidates a head
 # PCG's target: tokens, mean group size, positions verified at once; threads
@@ -28,10 +32,18 @@ def ratios(config: BenchConfig, seconds: dict[str, list[float]], name: str) -> d
     }
     for key, base in (("vs_autoregressive", OURS), ("vs_generate", GENERATE)):
         if base in seconds:
-            pairs = np.array([seconds[base], own]).T
-            interval = bootstrap(pairs, draws=config.draws, seed=config.seed)
-            row[key] = [interval.value, interval.low, interval.high]
+            found = _ratio(config, np.array([seconds[base], own]).T)
+            row[key] = [found.value, found.low, found.high]
     return row
+
+
+def _ratio(config: BenchConfig, pairs: Array) -> Measure:
+    """Return a ratio of seconds: of one process over prompts, else over processes and prompts."""
+    if config.processes == 1:
+        return bootstrap(pairs, draws=config.draws, seed=config.seed)
+    prompts = len(pairs) // config.processes
+    process, prompt = np.divmod(np.arange(len(pairs)), prompts)
+    return interval(Cells(process.tolist(), prompt.tolist(), pairs), RATIO)
 
 
 def grid(head: Sequence[object], rows: Iterable[Sequence[object]]) -> list[str]:
@@ -50,9 +62,11 @@ def table(result: dict[str, Any]) -> str:
         (name, f"{1000 * value:.3f}", f"{value / result['steps'][whole]:.1%}")
         for name, value in result["path_search"].items()
     ]
-    prompts = len(next(iter(result["seconds"].values())))
+    processes = result.get("processes", 1)
+    prompts = len(next(iter(result["seconds"].values()))) // processes
     amount = f"{prompts} prompts, {result['tokens']} tokens each"
-    lines = [*system_lines(result), *_drafters(result), *_pays(result), ""]
+    lines = [timed_in(processes), "", *system_lines(result)]
+    lines += [*_drafters(result), *_pays(result), ""]
     lines += [
         *step_lines(result),
         *(f"| {name} | {1000 * v:.3f} | - |" for name, v in costs.items()),
@@ -64,6 +78,16 @@ def table(result: dict[str, Any]) -> str:
             "The target has no draft: a draft's rounds and steps and transformers are left out."
         ]
     return "\n".join([*lines, "", made_by(result["provenance"])]) + "\n"
+
+
+def timed_in(processes: int) -> str:
+    """Say in how many processes continuations were timed, and what their intervals are over."""
+    if processes == 1:
+        return ONE_PROCESS
+    return (
+        f"Continuations were timed in {processes} processes, one after the other: intervals are "
+        "over processes and prompts. All below the first table is of one process."
+    )
 
 
 def system_lines(result: dict[str, Any]) -> list[str]:

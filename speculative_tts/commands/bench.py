@@ -1,23 +1,18 @@
 """Measure the engine's speed beside transformers' on the same weights, and what each step costs.
 
-All systems continue the same prompts in one process: the target alone, speculation at the lookahead
-asked for and at the one that pays best here, heads, transformers. Writes a table and JSON.
+All systems continue the same prompts in turn, in each of `processes`: the target alone,
+speculation at the lookahead asked for and at the one that pays best here, heads, transformers.
+Writes a table and JSON.
 With streams=1,4,16: what so many clients at once wait for, of the target alone and its drafter.
 """
 
-import dataclasses
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from speculative_tts.commands import app, choices
 from speculative_tts.files import write_atomic
 from speculative_tts.schema.bench import BenchConfig
 from speculative_tts.typed import write_json
-
-if TYPE_CHECKING:
-    from speculative_tts.bench.engine import Continuation
-    from speculative_tts.decoding.engine import Engine
 
 
 def run(config: BenchConfig) -> int:
@@ -34,6 +29,11 @@ def run(config: BenchConfig) -> int:
         raise ValueError(
             f"streams={config.streams} serves texts to listeners, and random weights speak none; "
             "leave gpu and random out"
+        )
+    if config.processes > 1 and (config.gpu or {config.random, config.streams} != {None}):
+        raise ValueError(
+            f"processes={config.processes} time the checkpoints of target and drafters; leave it "
+            "out with gpu, random and streams, which are of one process"
         )
     if config.gpu:
         from speculative_tts.bench.gpu import run_gpu
@@ -52,36 +52,24 @@ def run(config: BenchConfig) -> int:
 
 def _run_checkpoints(config: BenchConfig, out: Path) -> int:
     from speculative_tts.bench import engine as benchmark
-    from speculative_tts.bench.peers import of_checkpoints
+    from speculative_tts.bench.checkpoints import Checkpoints, elsewhere
     from speculative_tts.bench.roofline import limits
     from speculative_tts.bench.search import search_costs
-    from speculative_tts.bench.systems import bytes_read, heads_of, ours, speculative, weights
+    from speculative_tts.bench.systems import bytes_read, drafted, heads_of, weights
     from speculative_tts.bench.table import GROUP_RULE, PATH_SEARCH, ratios, table
-    from speculative_tts.decoding.builder import build_engine
-    from speculative_tts.decoding.model_cache import process_cache
-    from speculative_tts.models.speech_lm import by_depth
-    from speculative_tts.progress import progress
     from speculative_tts.provenance import plain, provenance
 
-    fixed = dataclasses.replace(config, lookahead=1) if config.seeks_lookahead else config
-    models = process_cache(config.runtime.device.value)
-    engine = build_engine(fixed, kept=models)
-    if by_depth(engine.target.layout):
-        raise ValueError(
-            f"{config.target.path} has a depth decoder, whose steps sst-bench does not time; give "
-            "another target, or look at a run's own seconds (sst-decode)"
-        )
-    prompts = make_prompts(config, engine)
-    engines = speculative(config, engine, models)
-    systems, pays = ours(config, engine, models, prompts, engines)
-    systems |= of_checkpoints(config, engine) if config.transformers else {}
-    with progress(total=len(prompts), desc="continuations", unit="prompt") as bar:
-        spent = benchmark.continuations(systems, prompts, bar.update)
+    here = Checkpoints(config)
+    engine, engines, pays = here.engine, here.engines, here.lookaheads()
+    chosen = drafted(config, pays)
+    times = [here.continued(chosen), *elsewhere(config, chosen)]
+    spent = {name: [one for own in times for one in own[name]] for name in times[0]}
     seconds = {name: [one.seconds for one in own] for name, own in spent.items()}
-    context = len(prompts[0].request.prompt) + config.tokens // 2
+    context = len(here.prompts[0].request.prompt) + config.tokens // 2
     read = bytes_read(engine, engines)
     result = {
         "continuations": {name: ratios(config, seconds, name) for name in seconds},
+        "processes": config.processes,
         "lookaheads": {name: plain(rows) for name, rows in pays.items()},
         "drafters": {name: weights(engine, engines[name]) for name in pays if "exact" in name},
         "seconds": seconds,
@@ -106,18 +94,6 @@ def _run_checkpoints(config: BenchConfig, out: Path) -> int:
     return 0
 
 
-def make_prompts(config: BenchConfig, engine: "Engine") -> list["Continuation"]:
-    """Make prompts of the test list, each to be continued by exactly config.tokens tokens."""
-    from speculative_tts.bench.asked import asked_of
-    from speculative_tts.bench.engine import Continuation
-
-    number, prompts = config.tokens, []
-    for one in asked_of(config, engine):
-        request = dataclasses.replace(one.request, min_tokens=number, max_tokens=number)
-        prompts.append(Continuation(request, engine.target.prompt_ids(one.prompt)))
-    return prompts
-
-
 main = app.command(
     "bench",
     BenchConfig,
@@ -125,7 +101,7 @@ main = app.command(
     examples=(
         "sst-bench",
         "sst-bench lookahead=5 tokens=200 out=bench",
-        "sst-bench target=tiny_valle",
+        "sst-bench target=tiny_valle processes=5",
         "sst-bench target=tiny_fine streams=1,4,16 lookahead=5 limit=96",
         "sst-bench random=cosyvoice2 runtime.dtype=bfloat16 limit=3 tokens=50 runtime.threads=2",
         "sst-bench gpu=true tokens=200",

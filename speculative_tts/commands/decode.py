@@ -25,7 +25,7 @@ from speculative_tts.runs.folder import (
     read_records,
 )
 from speculative_tts.runs.naming import label, run_name, settings, with_sizes
-from speculative_tts.schema.decode import READS, DecodeConfig, System
+from speculative_tts.schema.decode import DecodeConfig, System
 from speculative_tts.schema.rules import GroupRule
 from speculative_tts.texts import with_interval
 from speculative_tts.typed import write_json
@@ -175,14 +175,18 @@ def _failed(failed: dict[str, str], total: int, folder: Path) -> int:
 def _describe(
     config: DecodeConfig, source: "AudioSource", folder: Path, found: dict[str, Any]
 ) -> None:
-    """Write the run's settings and the provenance of its results."""
-    from speculative_tts.provenance import provenance
+    """Write the run's settings and the provenance of its results: code, weights, caches, memory."""
+    from speculative_tts.provenance import content_hash, provenance
 
     if source.settings is not None:
         config = dataclasses.replace(config, sampling=source.settings)
-    write_json(folder / CONFIG, settings(config))
-    made_of = _made_of(config, source) | found
-    write_json(folder / PROVENANCE, provenance(config) | made_of)
+    read = settings(config)
+    write_json(folder / CONFIG, read)
+    paths = {"target": config.target.path, "draft": config.draft.path, "codec": config.codec.path}
+    weights = {name: content_hash(Path(path)) for name, path in paths.items() if name in read}
+    timed = config.timing != 0 and "timing" in read
+    made_of = {"weights": weights, **(_memory(config.shared) if timed else {}), **source.facts}
+    write_json(folder / PROVENANCE, provenance(config) | made_of | found)
 
 
 def _by_other_code(folder: Path) -> str:
@@ -198,24 +202,12 @@ def _by_other_code(folder: Path) -> str:
     )
 
 
-def _made_of(config: DecodeConfig, source: "AudioSource") -> dict[str, Any]:
-    """Return the inputs of a run besides its settings: weights, groups, heads, transitions."""
-    from speculative_tts.provenance import content_hash
-
-    paths = {"target": config.target.path, "draft": config.draft.path, "codec": config.codec.path}
-    read = settings(config)
-    weights = {name: content_hash(Path(path)) for name, path in paths.items() if name in read}
-    return {"weights": weights, **_memory(config), **source.facts}
-
-
-def _memory(config: DecodeConfig) -> dict[str, Any]:
-    """Return GB/s of a core beside the machine's quiet figure, where anything is timed."""
-    if config.timing == 0 or "timing" not in READS[config.system]:
-        return {}
+def _memory(cache: Path) -> dict[str, Any]:
+    """Return GB/s of a core beside the machine's quiet figure."""
     from speculative_tts.runs.clocks import memory_speed, quiet_speed
 
     speed = memory_speed()
-    return {"memory": {"gb_per_second": speed, "quiet": quiet_speed(config.shared, speed)}}
+    return {"memory": {"gb_per_second": speed, "quiet": quiet_speed(cache, speed)}}
 
 
 def swap_source(config: DecodeConfig) -> "dict[str, DecodeRecord]":

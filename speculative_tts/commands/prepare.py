@@ -6,11 +6,11 @@ corpus=sentences: Flite speaks English sentences of WordNet and the World Englis
 packages flite, wordnet-base, sword-text-web); one of 40 is kept for lists.
 corpus=libritts, libriheavy: speech codes by the target's tokenizer, in Parquet shards (extra
 `corpora`). corpus=list: a published test list joined with the recordings. corpus=voices: held-out
-strings, each by every voice of the shipped list. corpus=fresh, registered: new strings from new
-voice prompts, on which nothing was trained or chosen (need `flite`). corpus=features: the tiny test
-list, or list_file=data/tiny/dev/list.jsonl, with codes of the features that its recordings were
-made of, for sst-decode method=codec (needs `flite`). A run that was cut off continues, but of
-corpus=features.
+strings, each by every voice of the shipped list. corpus=fresh, registered, registered2: new strings
+from new voice prompts, on which nothing was trained or chosen (need `flite`). corpus=features: the
+tiny test list, or list_file=data/tiny/dev/list.jsonl, with codes of the features that its
+recordings were made of, for sst-decode method=codec (needs `flite`). A run that was cut off
+continues, but of corpus=features.
 """
 
 import sys
@@ -146,6 +146,7 @@ PREPARE: dict[Corpus, Callable[[PrepareConfig, Path], int]] = {
     Corpus.voices: _voices,
     Corpus.fresh: _unseen,
     Corpus.registered: _unseen,
+    Corpus.registered2: _unseen,
     Corpus.features: _features,
 }
 

@@ -15,33 +15,13 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from speculative_tts.evaluation.audio import Wave
+from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.files import text_hash
-from speculative_tts.records import DecodeRecord
 from speculative_tts.typed import json_text
 
 Measure = Callable[[Wave], Any]
 Measures = Callable[[Sequence[Wave]], list[Any]]
 Columns = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One utterance to be judged: its text, and the absolute paths of its audio files."""
-
-    id: str
-    text: str
-    audio: str
-    speaker: str = ""
-    system: str = ""  # who spoke, where a list has several
-    seed: int = 0
-    prompt_audio: str | None = None
-    reference_audio: str | None = None
-    record: DecodeRecord | None = None  # None for the audio of another system
-
-    @property
-    def voice(self) -> str:
-        """The speaker's identity: the speaker, or the prompt where a list names no speakers."""
-        return self.speaker or self.prompt_audio or ""
 
 
 @dataclass(frozen=True)
@@ -75,13 +55,13 @@ class Judge(Protocol):
     def missing(self) -> str | None:
         """Return one line on what is not installed and how to install it, or None."""
 
-    def files(self, sample: Sample) -> list[str]:
+    def files(self, sample: ScoreRow) -> list[str]:
         """Return the audio files of a sample that must be measured."""
 
     def load(self) -> Measure:
         """Load the model as a function of a wave; called once per worker."""
 
-    def score(self, samples: Sequence[Sample], measured: Mapping[str, Any]) -> list[Columns]:
+    def score(self, samples: Sequence[ScoreRow], measured: Mapping[str, Any]) -> list[Columns]:
         """Return the columns of each sample, in order.
 
         `measured` maps audio files to measured values; None where audio is empty.
@@ -118,11 +98,11 @@ class Opinion:
 
     metric: ClassVar[str]
 
-    def files(self, sample: Sample) -> list[str]:
+    def files(self, sample: ScoreRow) -> list[str]:
         """Return the output's file."""
         return [sample.audio]
 
-    def score(self, samples: Sequence[Sample], measured: Mapping[str, Any]) -> list[Columns]:
+    def score(self, samples: Sequence[ScoreRow], measured: Mapping[str, Any]) -> list[Columns]:
         """Return the opinion column of each sample."""
         return [{self.metric: measured.get(sample.audio)} for sample in samples]
 

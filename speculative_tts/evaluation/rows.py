@@ -1,12 +1,11 @@
-"""Define the row of `scores.jsonl`: one utterance of one run, counts only."""
+"""Define an utterance that is scored, and its row of `scores.jsonl`, counts only."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from speculative_tts.evaluation.audio import seconds
-from speculative_tts.evaluation.judge import Sample
 from speculative_tts.records import SCORED, TIMED, DecodeRecord, columns_marked
 from speculative_tts.typed import typed
 
@@ -15,7 +14,7 @@ NO_CODES = "no_codes"  # flag of an utterance that ended at once; its audio is a
 
 @dataclass(frozen=True)
 class ScoreRow:
-    """Scores and raw counts of one utterance, flat in the file; `summary` computes ratios.
+    """One utterance of a run or of another system; scores and raw counts are flat in its file.
 
     `columns` holds the judges' columns, durations, `seen` (was the speaker in training; None where
     the list does not say), and the decode record's counts, which are missing where no language
@@ -24,10 +23,13 @@ class ScoreRow:
     """
 
     id: str
-    speaker: str
-    seed: int
     text: str
     audio: str
+    speaker: str = ""
+    system: str = ""  # who spoke, where a list has several
+    seed: int = 0
+    prompt_audio: str | None = None
+    reference_audio: str | None = None
     # reason why the utterance could not be scored; it then has no columns of judges
     error: str | None = None
     # empty_audio, silent_audio, empty_text, empty_hypothesis, numerals, signs, other_script,
@@ -38,13 +40,25 @@ class ScoreRow:
     def __getitem__(self, column: str) -> Any:
         return self.columns.get(column)
 
+    @property
+    def voice(self) -> str:
+        """The speaker's identity: the speaker, or the prompt where a list names no speakers."""
+        return self.speaker or self.prompt_audio or ""
+
     def flat(self) -> dict[str, Any]:
-        """Return the row as it is written: columns beside the other fields."""
-        own = {name: getattr(self, name) for name in OWN}
-        return own | dict(self.columns)
+        """Return the row as it is written: columns beside some of the other fields."""
+        return {name: getattr(self, name) for name in OWN} | dict(self.columns)
+
+    def inside(self, folder: Path) -> "ScoreRow":
+        """Return the row with its audio's place in a folder, if it is there."""
+        audio = Path(self.audio)
+        there = audio.is_relative_to(folder)
+        return replace(self, audio=str(audio.relative_to(folder))) if there else self
 
 
-OWN = [entry.name for entry in fields(ScoreRow) if entry.name != "columns"]
+PROMPTS = ("prompt_audio", "reference_audio")
+LISTED = ("id", "text", "audio", "speaker", "system", "seed", *PROMPTS)  # that a list may give
+OWN = ("id", "speaker", "seed", "text", "audio", "error", "flags")  # in the file
 
 
 def read_row(row: dict[str, Any]) -> ScoreRow:
@@ -54,23 +68,38 @@ def read_row(row: dict[str, Any]) -> ScoreRow:
     return typed(ScoreRow, own | {"columns": columns}, f"score of {row.get('id')}")
 
 
-def row_of(sample: Sample) -> ScoreRow:
-    """Build a sample's row without judges: durations and the decoder's counts."""
-    record, reference = sample.record, sample.reference_audio
-    counts = decode_counts(record) if record else {}
-    durations = {
-        "audio_seconds": record.audio_seconds if record else seconds(Path(sample.audio)),
-        "reference_seconds": seconds(Path(reference)) if reference else None,
-    }
+def row_of(folder: Path, record: DecodeRecord) -> ScoreRow:
+    """Return the row of a run's utterance before any judge."""
+    counts = decode_counts(record)
     return ScoreRow(
-        id=sample.id,
-        speaker=sample.speaker,
-        seed=sample.seed,
-        text=sample.text,
-        audio=record.audio if record else sample.audio,
-        flags=[NO_CODES] if record and counts and not record.codes else [],
-        columns={"seen": record.seen if record else None} | durations | counts,
+        **_places(folder, record),
+        id=record.id,
+        text=record.text,
+        speaker=record.speaker,
+        seed=record.seed,
+        flags=[NO_CODES] if counts and not record.codes else [],
+        columns=_columns(folder, record, record.seen, record.audio_seconds) | counts,
     )
+
+
+def foreign_row(folder: Path, given: ScoreRow) -> ScoreRow:
+    """Return the row of another system's audio before any judge; its list is in the folder."""
+    columns = _columns(folder, given, None, seconds(folder / given.audio))
+    return replace(given, **_places(folder, given), columns=columns)
+
+
+def _places(folder: Path, of: DecodeRecord | ScoreRow) -> dict[str, Any]:
+    """Return the paths of an utterance's audio in full."""
+    prompts = {name: getattr(of, name) or None for name in PROMPTS}
+    paths = {"audio": of.audio, **prompts}
+    return {name: path if path is None else str(folder / path) for name, path in paths.items()}
+
+
+def _columns(
+    folder: Path, of: DecodeRecord | ScoreRow, seen: bool | None, length: float | None
+) -> dict[str, Any]:
+    reference = seconds(folder / of.reference_audio) if of.reference_audio else None
+    return {"seen": seen, "audio_seconds": length, "reference_seconds": reference}
 
 
 def decode_counts(record: DecodeRecord) -> dict[str, Any]:

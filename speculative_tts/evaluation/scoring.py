@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 from speculative_tts.cluster import workers
 from speculative_tts.evaluation.cache import MeasurementCache
-from speculative_tts.evaluation.judge import Judge, Sample, describe, package_version
+from speculative_tts.evaluation.judge import Judge, describe, package_version
 from speculative_tts.evaluation.measuring import Advance, Measurements, Measurer, Wanted
 from speculative_tts.evaluation.registry import JUDGES, METRICS
-from speculative_tts.evaluation.rows import ScoreRow, row_of
+from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.sources import Source, find_runs, read_external
 from speculative_tts.evaluation.summary import Bootstrap, summarise
 from speculative_tts.files import held
@@ -39,7 +39,7 @@ class ScoringPlan:
     skipped: dict[str, str]
     limits: dict[str, int | None] = dataclasses.field(default_factory=dict)
 
-    def samples(self, metric: str) -> list[Sample]:
+    def samples(self, metric: str) -> list[ScoreRow]:
         """Return the samples for a metric's judge: all, or evenly spread ones (`dnsmos_limit`)."""
         return spread(self.source.samples, self.limits.get(metric))
 
@@ -157,18 +157,17 @@ def join(one: ScoringPlan, measurements: Measurements) -> list[ScoreRow]:
     return [_row(sample, columns.get(sample.id, {}), measurements) for sample in one.source.samples]
 
 
-def _row(sample: Sample, columns: dict[str, Any], measurements: Measurements) -> ScoreRow:
+def _row(sample: ScoreRow, columns: dict[str, Any], measurements: Measurements) -> ScoreRow:
     if not Path(sample.audio).is_file():
         error: str | None = f"audio file {sample.audio} not found"
     else:
         error = measurements.errors.get(sample.audio)
-    row = row_of(sample)
     if error is not None:
-        return dataclasses.replace(row, error=error)
-    flags = row.flags + measurements.flags(sample.audio) + columns.pop("flags", [])
+        return dataclasses.replace(sample, error=error)
+    flags = sample.flags + measurements.flags(sample.audio) + columns.pop("flags", [])
     if sample.prompt_audio in measurements.errors:
         flags.append("prompt_unreadable")
-    return dataclasses.replace(row, flags=flags, columns={**row.columns, **columns})
+    return dataclasses.replace(sample, flags=flags, columns={**sample.columns, **columns})
 
 
 def unmeasured(
@@ -191,7 +190,7 @@ def unmeasured(
     return reasons
 
 
-def _reason(sample: Sample, judge: Judge, measurements: Measurements) -> str:
+def _reason(sample: ScoreRow, judge: Judge, measurements: Measurements) -> str:
     measured = measurements.by_judge.get(judge, {})
     for path in judge.files(sample):
         one = measured.get(path)
@@ -220,6 +219,6 @@ def _write(
         "limits": {"limit": config.limit} | limits,
     }
     summary |= summarise(rows, how)
-    write_jsonl(one.source.folder / SCORES, (row.flat() for row in rows))
+    write_jsonl(one.source.folder / SCORES, (row.inside(one.source.folder).flat() for row in rows))
     write_json(one.source.folder / SUMMARY, summary)
     return Scored(one.source.folder, one.source.label, summary)

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave
-from speculative_tts.evaluation.judge import Columns, Sample
+from speculative_tts.evaluation.judge import Columns
 from speculative_tts.evaluation.metric import Better, Metric, each
+from speculative_tts.evaluation.rows import ScoreRow
 
 FLOOR = "other speakers' prompts"
 LEAST = SAMPLE_RATE // 2  # samples that an encoder needs
@@ -42,11 +43,11 @@ METRICS = {
 class VoiceComparison:
     """Base of judges that compute an embedding of a voice."""
 
-    def files(self, sample: Sample) -> list[str]:
+    def files(self, sample: ScoreRow) -> list[str]:
         """Return the files of the output and its prompt."""
         return [sample.audio, sample.prompt_audio] if sample.prompt_audio else [sample.audio]
 
-    def score(self, samples: Sequence[Sample], measured: Mapping[str, Any]) -> list[Columns]:
+    def score(self, samples: Sequence[ScoreRow], measured: Mapping[str, Any]) -> list[Columns]:
         """Return the columns `similarity` and `similarity_floor`."""
         prompts = {
             s.prompt_audio: s.voice

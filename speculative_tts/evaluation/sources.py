@@ -1,16 +1,14 @@
 """Read what can be scored: run folders of sst-decode, and other audio given as a list."""
 
-import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from speculative_tts import assets
-from speculative_tts.evaluation.judge import Sample
 from speculative_tts.evaluation.judges.pocketsphinx import TINY_WORDS
-from speculative_tts.evaluation.rows import ScoreRow, row_of
+from speculative_tts.evaluation.rows import LISTED, ScoreRow, foreign_row, row_of
 from speculative_tts.ids import FILE_NAME, check_id, check_ids
-from speculative_tts.records import DecodeRecord, read_rows, spread
+from speculative_tts.records import read_rows, spread
 from speculative_tts.runs.folder import (
     RECORDS,
     decoded_runs,
@@ -30,7 +28,7 @@ class Source:
     """Utterances of one system, the folder for their scores, and the summary's entry on the run."""
 
     folder: Path
-    samples: list[Sample]
+    samples: list[ScoreRow]
     run: dict[str, Any]
     words: tuple[str, ...] = TINY_WORDS  # vocabulary of the word grammar
     notes: list[str] = field(default_factory=list)  # shown to the user
@@ -60,7 +58,7 @@ def read_run(folder: Path, limit: int | None = None) -> Source:
     """Read a run folder; a record cut short by a kill is left out, the run noted as incomplete."""
     records, complete = list(read_records(folder).values()), is_done(folder)
     unfinished = f"{folder.name}: decoding has not finished, {len(records)} utterances so far"
-    samples = [_sample(folder, record) for record in spread(records, limit)]
+    samples = [row_of(folder, record) for record in spread(records, limit)]
     label, signature = label_and_signature(folder.name)
     run = {"label": label, "signature": signature, "complete": complete}
     config = read_config(folder)
@@ -70,7 +68,7 @@ def read_run(folder: Path, limit: int | None = None) -> Source:
 
 def decoded_rows(folder: Path) -> list[ScoreRow]:
     """Return the rows of a run's utterances before any judge: what decoding counted."""
-    return [row_of(_sample(folder, record)) for record in read_records(folder).values()]
+    return [row_of(folder, record) for record in read_records(folder).values()]
 
 
 def _silent(config: dict[str, Any]) -> str | None:
@@ -82,23 +80,6 @@ def _silent(config: dict[str, Any]) -> str | None:
         f"codec={CODES_ONLY} makes no audio, its waves are silence: nothing was heard; give "
         "metrics=[] for speed and acceptance alone, or decode with the target's own codec"
     )
-
-
-def _sample(folder: Path, record: DecodeRecord) -> Sample:
-    return Sample(
-        id=record.id,
-        text=record.text,
-        audio=str(folder / record.audio),
-        speaker=record.speaker,
-        seed=record.seed,
-        prompt_audio=_absolute(folder, record.prompt_audio),
-        reference_audio=_absolute(folder, record.reference_audio),
-        record=record,
-    )
-
-
-def _absolute(folder: Path, path: str | None) -> str | None:
-    return str(folder / path) if path else None
 
 
 def vocabulary(config: dict[str, Any]) -> tuple[str, ...]:
@@ -130,12 +111,12 @@ def read_external(path: Path, out: Path | None = None, limit: int | None = None)
         raise ValueError(
             f"list={path} not found; give a JSONL file of id, text, audio, prompt_audio"
         )
-    rows = list(read_rows(path, Sample, whole=True))
+    rows = list(read_rows(path, ScoreRow, whole=True, only=LISTED))
     if not rows:
         raise ValueError(f"list={path} has no rows; give one JSON object a line: id, text, audio")
-    systems: dict[str, list[Sample]] = {}
+    systems: dict[str, list[ScoreRow]] = {}
     for row in rows:
-        systems.setdefault(row.system, []).append(_with_absolute_paths(path.parent.absolute(), row))
+        systems.setdefault(row.system, []).append(foreign_row(path.parent.absolute(), row))
     plain = out or path.with_name(f"{path.stem}-scores")
     return [
         _external(path, name, samples, plain, plain.name if out else path.stem, limit)
@@ -144,7 +125,7 @@ def read_external(path: Path, out: Path | None = None, limit: int | None = None)
 
 
 def _external(
-    path: Path, system: str, samples: list[Sample], plain: Path, label: str, limit: int | None
+    path: Path, system: str, samples: list[ScoreRow], plain: Path, label: str, limit: int | None
 ) -> Source:
     """Return one system of a list; rows without one take the folder `plain` and the `label`."""
     if system and not FILE_NAME.fullmatch(system):
@@ -158,14 +139,3 @@ def _external(
     folder = plain.with_name(f"{plain.name}-{system}") if system else plain
     run = {"label": system or label, "system": "external", "list": str(path)}
     return Source(folder, spread(samples, limit), run)
-
-
-def _with_absolute_paths(base: Path, row: Sample) -> Sample:
-    """Return the sample with absolute paths and without a decode record."""
-    return dataclasses.replace(
-        row,
-        record=None,
-        audio=str(base / row.audio),
-        prompt_audio=_absolute(base, row.prompt_audio),
-        reference_audio=_absolute(base, row.reference_audio),
-    )

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
-from speculative_tts.evaluation.judge import Sample
+from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.sources import Source
 from speculative_tts.files import write_atomic
 
@@ -47,7 +47,7 @@ def write(sources: Iterable[Source], folder: Path) -> list[str]:
     return commands
 
 
-def _present(samples: Iterable[Sample], name: str) -> list[tuple[str, str]]:
+def _present(samples: Iterable[ScoreRow], name: str) -> list[tuple[str, str]]:
     return [(one.id, path) for one in samples if (path := getattr(one, name))]
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
-from speculative_tts.evaluation.judge import Columns, Sample
+from speculative_tts.evaluation.judge import Columns
 from speculative_tts.evaluation.metric import Better, Metric, each, total
 from speculative_tts.evaluation.rows import ScoreRow
 
@@ -117,7 +117,7 @@ class Transcriber:
 
     one_numeral: ClassVar[bool] = False  # does the normaliser write "7" and "seven" in one way
 
-    def files(self, sample: Sample) -> list[str]:
+    def files(self, sample: ScoreRow) -> list[str]:
         """Return the output's file."""
         return [sample.audio]
 
@@ -125,7 +125,7 @@ class Transcriber:
         """Return the function that normalises text and transcript before they are compared."""
         return normalise
 
-    def score(self, samples: Sequence[Sample], measured: Mapping[str, Any]) -> list[Columns]:
+    def score(self, samples: Sequence[ScoreRow], measured: Mapping[str, Any]) -> list[Columns]:
         """Return transcript, edit counts of words and characters, and flags."""
         plain = self.normaliser()
         return [

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from speculative_tts.codecs.audio import readable, write_wave
-from speculative_tts.evaluation.judge import Sample
+from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.sources import Source, find_runs, read_external
 from speculative_tts.files import write_atomic
 from speculative_tts.listening import sound
@@ -167,7 +167,7 @@ def _utterances(
     return chosen[: config.utterances]
 
 
-def _utterance(samples: Sequence[Sample]) -> SharedUtterance:
+def _utterance(samples: Sequence[ScoreRow]) -> SharedUtterance:
     first = samples[0]
     prompt, reference = (
         Path(path) if path and readable(Path(path)) else None

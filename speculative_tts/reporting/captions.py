@@ -14,7 +14,6 @@ from speculative_tts.reporting.definitions import (
 from speculative_tts.reporting.needs import Chosen
 from speculative_tts.reporting.origin import mixed, origin
 from speculative_tts.reporting.quantities import quantities, quantity, whole
-from speculative_tts.reporting.results import Result
 from speculative_tts.reporting.runs import Run
 from speculative_tts.runs.folder import SCORES
 
@@ -36,7 +35,7 @@ SEED_TESTS = (
 )
 
 
-def judge_name(name: str, results: Iterable[Result]) -> str:
+def judge_name(name: str, results: Iterable[Run]) -> str:
     """Name the judge of a quantity, for a heading: several where runs differ, empty for nobody."""
     shown = quantity(name)
     ids = [one.judge(shown.judge) for one in results] if shown.judge else []
@@ -68,10 +67,10 @@ def synthetic(runs: Iterable[Run]) -> str:
     return SYNTHETIC if lists and all(one.startswith(SHIPPED_LISTS) for one in lists) else ""
 
 
-def caption(columns: Sequence[Column], results: Sequence[Result], spread: str) -> list[str]:
+def caption(columns: Sequence[Column], results: Sequence[Run], spread: str) -> list[str]:
     """Return sentences about utterances, intervals, tests and the quantities shown."""
     shown = {column.quantity for column in columns}
-    several = len({run.seed for one in results for run in one.runs}) > 1
+    several = len({run.seed for one in results for run in one.seeds}) > 1
     return [
         *_utterances(shown, results),
         SEEDS_SPREAD if spread == "sd" and several else f"Brackets: {intervals(shown, results)}",
@@ -81,7 +80,7 @@ def caption(columns: Sequence[Column], results: Sequence[Result], spread: str) -
     ]
 
 
-def definitions(shown: Collection[str], results: Sequence[Result]) -> list[str]:
+def definitions(shown: Collection[str], results: Sequence[Run]) -> list[str]:
     """Explain the quantities: their meaning, which way is better, remarks on their judges."""
     bases = set(map(whole, shown))
     used = [one for name, one in quantities().items() if name in bases]
@@ -100,7 +99,7 @@ def _directions(shown: Collection[str]) -> str:
     return f"Better: {'; '.join(texts)}." if texts else ""
 
 
-def few(results: Sequence[Result]) -> str:
+def few(results: Sequence[Run]) -> str:
     """Return the warning above a table of too few utterances; empty where there are enough."""
     counts = [count for one in results if (count := _count(one))]
     if not counts or max(counts) >= LEAST:
@@ -112,18 +111,18 @@ def few(results: Sequence[Result]) -> str:
     )
 
 
-def _count(one: Result) -> int:
+def _count(one: Run) -> int:
     """Count a system's utterances: those whose words were heard, else those that were scored."""
-    return int(one.measure("wer").n or one.runs[0].summary.get("n") or 0)
+    return int(one.measure("wer").n or one.seeds[0].summary.get("n") or 0)
 
 
-def _utterances(shown: Collection[str], results: Sequence[Result]) -> list[str]:
+def _utterances(shown: Collection[str], results: Sequence[Run]) -> list[str]:
     """Say how many utterances there were, and which judges heard fewer."""
     counts = _range(map(_count, results))
     if not counts:
         return []
     text = f"{counts} utterances"
-    firsts = [one.runs[0].rows(SCORES).values() for one in results]  # of one seed each
+    firsts = [one.seeds[0].rows(SCORES).values() for one in results]  # of one seed each
     words = _range(sum(row.get("words") or 0 for row in rows) for rows in firsts)
     if words and "wer" in shown:
         text += f" ({words} words)"
@@ -132,9 +131,9 @@ def _utterances(shown: Collection[str], results: Sequence[Result]) -> list[str]:
         if name in shown and apart:
             fewer = _range(result.measure(name).n for result in results)
             text += f", {one.heading} on {fewer}" if fewer and fewer != counts else ""
-    seeds = sorted({run.seed for one in results for run in one.runs})
+    seeds = sorted({run.seed for one in results for run in one.seeds})
     text = f"{text}; seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}."
-    runs = {run.name: run.summary for one in results for run in one.runs}.values()
+    runs = {run.name: run.summary for one in results for run in one.seeds}.values()
     ended = [run for run in runs if run.get("flags", {}).get("no_codes")]
     told = ", ".join(f"{run['flags']['no_codes']} of {run['run']['label']}" for run in ended)
     return [text, f"Ended at once, heard as 0.1 s of silence: {told}."] if told else [text]
@@ -145,9 +144,9 @@ def _range(counts: Iterable[Any]) -> str:
     return "" if not known else str(known[0]) if len(known) == 1 else f"{known[0]} to {known[-1]}"
 
 
-def intervals(shown: Collection[str], results: Sequence[Result]) -> str:
+def intervals(shown: Collection[str], results: Sequence[Run]) -> str:
     """Say what was drawn for the intervals of these quantities, and what they do not cover."""
-    settings = results[0].runs[0].summary.get("bootstrap", {}) if results else {}
+    settings = results[0].summary.get("bootstrap", {}) if results else {}
     unit = "speakers" if settings.get("unit") == "speaker" else "utterances"
     text = f"95 % bootstrap intervals over {unit}"
     if settings.get("least"):
@@ -156,7 +155,7 @@ def intervals(shown: Collection[str], results: Sequence[Result]) -> str:
     return f"{text}.{_processes(timed, results)}"
 
 
-def _processes(timed: Collection[str], results: Sequence[Result]) -> str:
+def _processes(timed: Collection[str], results: Sequence[Run]) -> str:
     """Say in how many processes times and speedups were measured, and where memory was short."""
     counts = _range(one.measure(name).processes for one in results for name in timed)
     if not counts:

@@ -19,6 +19,11 @@ LOSSES = {
     "lk": "acceptance (the log of the sum of min(p, q))",
     "group": "acceptance by groups (the log of the sum of min(P_c, Q_c))",
 }
+LAYER = (
+    "With a recurrent layer native rounds draft in 8 bits, torch's in the target's format: other "
+    "tokens, so SSD and PCG may err on other words. The exact rule's distribution is the target's "
+    "with either. Names of runs tell them apart."
+)
 Facts = Mapping[str, Any]
 
 
@@ -42,6 +47,13 @@ def draft_notes(runs: Sequence[Run], policy: DraftPolicy | None) -> list[str]:
         )
 
     return list(_lines(using, "draft.path", INHERITANCE, _weights, line))
+
+
+def layer_notes(runs: Sequence[Run]) -> list[str]:
+    """Return a line on number formats where SSD stands beside PCG, both by a recurrent layer."""
+    by_layer = [run for run in runs if run.config.get("drafter.name") == "recurrent"]
+    rules = {run.config.get("rule.name") for run in by_layer}
+    return [LAYER] if {"tolerance", "group"} <= rules else []
 
 
 def heads_notes(runs: Sequence[Run], policy: HeadsPolicy | None) -> list[str]:

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from speculative_tts.reporting.definitions import Column, Panel, Report, Row, TableDefinition
 from speculative_tts.reporting.needs import Chosen
-from speculative_tts.reporting.results import Result, measured
-from speculative_tts.reporting.runs import Run
+from speculative_tts.reporting.runs import Run, measured
 
 NAME = "runs"
 SHOWN = "acceptance_length speedup time_per_token_ms lm_rtf wer cer similarity utmos|dnsmos"
@@ -17,14 +16,12 @@ def report(runs: Sequence[Run]) -> tuple[Report, Chosen]:
 
     Word errors are compared with the target alone where exactly one run is of it.
     """
-    results = {run.name: Result((run,)) for run in runs}
     alone = [run.name for run in runs if run.config.get("system") == "target"]
-    known = list(results.values())
-    quantities = (measured(name, known) for name in SHOWN.split())
+    quantities = (measured(name, runs) for name in SHOWN.split())
     own = [
         Column(name)
         for name in quantities
-        if any(one.measure(name).value is not None for one in known)
+        if any(one.measure(name).value is not None for one in runs)
     ]
     words = [Column("wer", against=alone[0])] if len(alone) == 1 and len(runs) > 1 else []
     table = TableDefinition(
@@ -41,7 +38,7 @@ def report(runs: Sequence[Run]) -> tuple[Report, Chosen]:
         listening=table.name,
         contrast=(runs[0].name, runs[-1].name),
     )
-    return made, Chosen(results)
+    return made, Chosen({run.name: (run,) for run in runs})
 
 
 def _labelled(runs: Sequence[Run]) -> dict[str, Run]:

@@ -41,6 +41,11 @@ KNOWN = {  # when a list's verdicts were taken, by the list's name
         "the runs or before it, when nothing of the list had been spoken; the verdicts on the "
         "test list were known."
     ),
+    "tiny_registered2": (
+        "Lists, settings, margins and seeds were committed before this list was spoken; figures of "
+        "the test list and of the first registered list were known "
+        "(results/registered/retest)."
+    ),
     "tiny": (
         "Margins were set before the target and draft that ship were made, but after 80 of the 240 "
         "utterances were decoded with an earlier pair; since then PCG's sampler became its paper's "
@@ -51,10 +56,7 @@ KNOWN = {  # when a list's verdicts were taken, by the list's name
         "margin of 1 point by the recurrent layer was named when these figures were known."
     ),
 }
-HEADINGS = tuple(
-    Heading(text, "", text)
-    for text in ("verdict", "paper", "here", "test", "utterances", "likely reason", "made by")
-)
+CLAIM, VERDICT = Heading("claim", "", "system"), Heading("verdict", "", "verdict")
 
 
 class Finding(Enum):
@@ -87,7 +89,8 @@ def fill_claims(definitions: Sequence[ClaimTable], chosen: Mapping[str, Chosen])
     used = [chosen[one.name] for one in definitions]
     runs = list({run.name: run for one in used for run in one.runs}.values())
     made = [f"{one.title}: {note}" for one in definitions for note in _made(one, chosen[one.name])]
-    blocks = [_block(kind, definitions, chosen) for kind in ClaimKind]
+    by_kind = {kind.value: _block(kind, definitions, chosen) for kind in ClaimKind}
+    blocks = {kind: block for kind, block in by_kind.items() if block}
     found = dict.fromkeys(note for one in used for note in one.notes)
     return Table(
         NAME,
@@ -114,19 +117,17 @@ def _made(definition: ClaimTable, chosen: Chosen) -> list[str]:
     return [*drafts, *heads_notes(chosen.runs, definition.paper.heads)]
 
 
-PLACE = [heading.name for heading in HEADINGS].index("verdict")
-
-
-def counts(blocks: Sequence[Block]) -> list[str]:
+def counts(blocks: Mapping[str, Block]) -> list[str]:
     """Say how many claims of each kind have which verdict; headlines one by one."""
     texts = []
-    for kind, block in zip(ClaimKind, blocks, strict=True):
-        told = Counter(line.cells[PLACE].value for line in block.lines)
+    for kind, block in blocks.items():
+        told = Counter(line[VERDICT].value for line in block.values())
         counts = ", ".join(f"{one.value} {told[one.value]}" for one in Finding if told[one.value])
-        texts.append(f"{kind.value.partition(':')[0]}, {told.total()}: {counts}.")
+        texts.append(f"{kind.partition(':')[0]}, {told.total()}: {counts}.")
     parts: dict[str, list[str]] = {}
-    for line in blocks[-1].lines:
-        parts.setdefault(line.label.partition(" / ")[0], []).append(line.cells[PLACE].value)
+    for line in blocks.get(ClaimKind.headline.value, {}).values():
+        name = line[CLAIM].value.partition(" / ")[0]
+        parts.setdefault(name, []).append(line[VERDICT].value)
     return [*texts, *(f"{name}: {_whole(verdicts)}." for name, verdicts in parts.items())]
 
 
@@ -141,32 +142,30 @@ def _whole(verdicts: Sequence[str]) -> str:
 def _block(
     kind: ClaimKind, definitions: Sequence[ClaimTable], chosen: Mapping[str, Chosen]
 ) -> Block:
-    lines = [
-        Line(
-            f"{one.name}{number}",
-            f"{claim.headline or one.title.partition(' (')[0]} / {claim.text}",
-            _cells(claim, one, chosen[one.name]),
-        )
+    return {
+        f"{one.name}{number}": _line(claim, one, chosen[one.name])
         for one in definitions
         for number, claim in enumerate(one.claims, 1)
         if claim.kind is kind
-    ]
-    return Block(kind.value, HEADINGS, lines, of="claim")
+    }
 
 
-def _cells(claim: Claim, definition: ClaimTable, chosen: Chosen) -> list[Cell]:
+def _line(claim: Claim, definition: ClaimTable, chosen: Chosen) -> Line:
     shown, measure = quantity(claim.quantity), figure_of(claim, chosen)
     found = Finding.unclear if _unmet(claim, chosen) else verdict(measure, claim)
-    here = Cell(measure, shown.digits, signed=claim.minus is not None)
     made_by = [name for name, rows in definition.systems.items() if {*claim.systems} & {*rows}]
-    texts = (
-        _test(claim, definition),
-        str(measure.n) if measure.n else "-",
-        _why(claim, found, chosen),
-        ", ".join(f"`sst-decode experiment={name}`" for name in made_by),
-    )
-    said = [Cell(text=found.value), Cell(text=claim.paper)]
-    return [*said, here, *(Cell(text=text) for text in texts)]
+    cells = {
+        "paper": Cell(claim.paper),
+        "here": Cell.of(measure, shown.digits, signed=claim.minus is not None),
+        "test": Cell(_test(claim, definition)),
+        "utterances": Cell(str(measure.n) if measure.n else "-"),
+        "likely reason": Cell(_why(claim, found, chosen)),
+        "made by": Cell(", ".join(f"`sst-decode experiment={name}`" for name in made_by)),
+    }
+    label = f"{claim.headline or definition.title.partition(' (')[0]} / {claim.text}"
+    return {CLAIM: Cell(label), VERDICT: Cell(found.value)} | {
+        Heading(name, "", name): cell for name, cell in cells.items()
+    }
 
 
 def _why(claim: Claim, found: Finding, chosen: Chosen) -> str:

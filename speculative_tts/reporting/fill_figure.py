@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 
 from speculative_tts.evaluation.statistics import Measure
 from speculative_tts.reporting.captions import around, definitions, intervals, judge_name
+from speculative_tts.reporting.checkpoints import layer_notes
 from speculative_tts.reporting.definitions import Axes, Curve, FigureDefinition, Published
 from speculative_tts.reporting.needs import Chosen, Need
 from speculative_tts.reporting.quantities import quantity
-from speculative_tts.reporting.results import measured
+from speculative_tts.reporting.runs import measured
 from speculative_tts.reporting.selection import cost_notes
 from speculative_tts.reporting.tables import Printed, csv_text, exact
 
@@ -85,7 +86,7 @@ def fill_figure(definition: FigureDefinition, chosen: Chosen) -> Figure:
         *_seeds(definition, chosen),
         *definitions(shown, results),
     ]
-    notes = [*definition.notes, *cost_notes(shown, chosen)]
+    notes = [*definition.notes, *layer_notes(chosen.runs), *cost_notes(shown, chosen)]
     plots = [plot for axes in definition.axes if not (plot := _plot(axes, chosen)).empty]
     return Figure(
         **around(definition, chosen, caption, notes), plots=plots, columns=definition.columns
@@ -99,7 +100,7 @@ def _seeds(definition: FigureDefinition, chosen: Chosen) -> list[str]:
     } | {level.label: [level.label] for axes in definition.axes for level in axes.levels}
     labels: dict[str, list[str]] = {}
     for label, points in keys.items():
-        runs = [run for key in points if key in chosen.results for run in chosen.results[key].runs]
+        runs = [run for key in points for run in chosen.filled.get(key, ())]
         if runs:
             seeds = ", ".join(map(str, sorted({run.seed for run in runs})))
             labels.setdefault(seeds, []).append(label)

@@ -12,15 +12,15 @@ from speculative_tts.reporting.captions import around, caption, judge_name
 from speculative_tts.reporting.definitions import Column, SpeakerTable
 from speculative_tts.reporting.needs import Chosen
 from speculative_tts.reporting.quantities import quantity
-from speculative_tts.reporting.results import Result, drawn_as
-from speculative_tts.reporting.tables import Block, Cell, Heading, Line, Table
+from speculative_tts.reporting.runs import Run
+from speculative_tts.reporting.tables import SYSTEM, Block, Cell, Heading, Table
 
 GROUPS = {  # as `aggregate.by_speaker` calls them
     "all": "All speakers",
     "seen": "Speakers of the training",
     "unseen": "Other speakers",
 }
-Figures = Mapping[str, Mapping[str, Result]]  # by system, then group or speaker
+Figures = Mapping[str, Mapping[str, Run]]  # by system, then group or speaker
 
 
 def fill_speakers(definition: SpeakerTable, chosen: Chosen) -> Table:
@@ -29,16 +29,18 @@ def fill_speakers(definition: SpeakerTable, chosen: Chosen) -> Table:
     judged = list(chosen.results.values())
     text = caption([Column(name) for _, name in definition.columns], judged, "interval")
     notes = [*definition.notes, *chosen.notes]
-    block = Block("By speaker", _headings(definition, judged), _lines(definition, figures))
-    return Table(**around(definition, chosen, text, notes), blocks=(block,))
+    block = _block(definition, figures, _headings(definition, judged))
+    ruled = [key for key in block if key not in GROUPS][:1]
+    printed = around(definition, chosen, text, notes)
+    return Table(**printed, blocks={"By speaker": block}, ruled=ruled)
 
 
-def _by_speaker(whole: Result) -> dict[str, Result]:
-    found = by_speaker([run.folder for run in whole.runs], drawn_as(whole.runs[0]))
-    return {name: Result(whole.runs, one) for name, one in found.items()}
+def _by_speaker(whole: Run) -> dict[str, Run]:
+    found = by_speaker([run.folder for run in whole.seeds], whole.drawn)
+    return {name: whole.with_figures(one) for name, one in found.items()}
 
 
-def _headings(definition: SpeakerTable, judged: Sequence[Result]) -> list[Heading]:
+def _headings(definition: SpeakerTable, judged: Sequence[Run]) -> list[Heading]:
     def heading(key: str, name: str) -> Heading:
         judge = judge_name(name, judged)
         shown = quantity(name).heading
@@ -49,32 +51,23 @@ def _headings(definition: SpeakerTable, judged: Sequence[Result]) -> list[Headin
     return [heading(key, name) for key, name in definition.columns]
 
 
-def _lines(definition: SpeakerTable, figures: Figures) -> list[Line]:
+def _block(definition: SpeakerTable, figures: Figures, headings: Sequence[Heading]) -> Block:
     def measures(label: str) -> list[Measure]:
         return [
             figures[key][label].measure(name) if label in figures.get(key, {}) else NOTHING
             for key, name in definition.columns
         ]
 
-    names = list(dict.fromkeys(name for one in figures.values() for name in one))
-    groups = [name for name in GROUPS if name in names]
-    rows = {name: measures(name) for name in names}
+    rows = {name: measures(name) for one in figures.values() for name in one}
+    groups = [name for name in GROUPS if name in rows]
     first = {name: row[0].value for name, row in rows.items() if name not in GROUPS}
     speakers = sorted(first, key=lambda name: (first[name] is None, first[name] or 0.0))
-    return [
-        Line(
-            name,
-            GROUPS.get(name, name),
-            [
-                _cell(measure, quantity_)
-                for measure, (_, quantity_) in zip(rows[name], definition.columns, strict=True)
-            ],
-            rule_above=name in speakers[:1],
-        )
+    shown = [quantity(name) for _, name in definition.columns]
+    return {
+        name: {SYSTEM: Cell(GROUPS.get(name, name))}
+        | {
+            heading: Cell.of(measure.scaled(how.scale), how.digits)
+            for heading, measure, how in zip(headings, rows[name], shown, strict=True)
+        }
         for name in [*groups, *speakers]
-    ]
-
-
-def _cell(measure: Measure, name: str) -> Cell:
-    shown = quantity(name)
-    return Cell(measure.scaled(shown.scale), shown.digits)
+    }

@@ -1,17 +1,17 @@
 """A table's definition and the runs at hand become a finished table."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from speculative_tts.evaluation.statistics import NOTHING, Measure
 from speculative_tts.reporting.captions import around, caption, judge_name
-from speculative_tts.reporting.checkpoints import draft_notes, heads_notes
+from speculative_tts.reporting.checkpoints import draft_notes, heads_notes, layer_notes
 from speculative_tts.reporting.definitions import TESTS, Column, Panel, TableDefinition
 from speculative_tts.reporting.needs import Chosen
 from speculative_tts.reporting.quantities import quantity
-from speculative_tts.reporting.results import measured
+from speculative_tts.reporting.runs import measured
 from speculative_tts.reporting.selection import compare, cost_notes
-from speculative_tts.reporting.tables import Block, Cell, Heading, Line, Table
+from speculative_tts.reporting.tables import SYSTEM, Block, Cell, Heading, Table
 
 
 def fill_table(definition: TableDefinition, chosen: Chosen) -> Table:
@@ -23,13 +23,15 @@ def fill_table(definition: TableDefinition, chosen: Chosen) -> Table:
         *definition.notes,
         *draft_notes(chosen.runs, definition.paper.draft),
         *heads_notes(chosen.runs, definition.paper.heads),
+        *layer_notes(chosen.runs),
         *chosen.notes,
         *cost_notes({column.quantity for column in columns}, chosen),
         *_paper_notes(definition),
     ]
     text = caption(columns, results, definition.spread)
-    blocks = [one.block() for one in fillings]
-    return Table(**around(definition, chosen, text, notes), blocks=blocks)
+    blocks = {one.panel.title: one.block() for one in fillings}
+    ruled = [key for key, row in definition.rows.items() if row.rule_above]
+    return Table(**around(definition, chosen, text, notes), blocks=blocks, ruled=ruled)
 
 
 class _Filling:
@@ -64,19 +66,13 @@ class _Filling:
         }
 
     def block(self) -> Block:
-        """Return the panel with headings and lines."""
-        rows = self.definition.rows
-        headings = [heading for column in self.columns for heading in self._headings(column)]
-        lines = [
-            Line(
-                key,
-                rows[key].label + self._starved(key),
-                [cell for column in self.columns for cell in self._cells(key, column)],
-                rows[key].rule_above and key != self.keys[0],
-            )
-            for key in self.keys
-        ]
-        return Block(self.panel.title, headings, lines)
+        """Return the panel's lines by key."""
+        labels = {key: self.definition.rows[key].label + self._starved(key) for key in self.keys}
+        return {
+            key: {SYSTEM: Cell(label)}
+            | {at: cell for column in self.columns for at, cell in self._figures(key, column)}
+            for key, label in labels.items()
+        }
 
     def _starved(self, key: str) -> str:
         """Say that a row was timed while its machine's memory was short, if it shows a time."""
@@ -85,14 +81,16 @@ class _Filling:
         found = self.chosen.results[key].starved if key in self.chosen.results else ""
         return f" ({found})" if found else ""
 
-    def _headings(self, column: Column) -> Iterable[Heading]:
-        """Yield the heading of our figure, and of the paper's beside it."""
+    def _figures(self, key: str, column: Column) -> Iterator[tuple[Heading, Cell]]:
+        """Yield our figure under its heading, and the paper's beside it."""
         ours, paper = self._heading(column), self.definition.paper
-        yield ours
+        yield ours, self._cell(key, column)
         if column.paper is not None:
             how = paper.measured.get(column.paper)
             sub = f"{paper.called} ({how})" if how else paper.called
-            yield Heading(ours.group, sub, f"{paper.called}_{column.paper}")
+            printed = paper.text(self.definition.rows[key].paper or key, column.paper)
+            name = f"{paper.called}_{column.paper}"
+            yield Heading(ours.group, sub, name), Cell(printed or "-")
 
     def _heading(self, column: Column) -> Heading:
         shown, rows = quantity(column.quantity), self.definition.rows
@@ -109,26 +107,18 @@ class _Filling:
         judge = judge_name(column.quantity, self.chosen.results.values())
         return Heading(shown.heading, judge or ("here" if column.paper else ""), column.quantity)
 
-    def _cells(self, key: str, column: Column) -> Iterable[Cell]:
-        """Yield our figure, and the paper's beside it."""
-        yield self._cell(key, column)
-        if column.paper is not None:
-            row = self.definition.rows[key].paper or key
-            yield Cell(text=self.definition.paper.text(row, column.paper) or "-")
-
     def _cell(self, key: str, column: Column) -> Cell:
         shown = quantity(column.quantity)
         if column.against is not None:
             measure = self.differences.get((column.against, key, column.quantity), NOTHING)
             if column.test == "bootstrap":
-                return Cell(measure.scaled(shown.scale), shown.digits, signed=True)
-            return Cell(Measure(measure.tests.get(column.test)), 3)
+                return Cell.of(measure.scaled(shown.scale), shown.digits, signed=True)
+            return Cell.of(Measure(measure.tests.get(column.test)), 3)
         own = self._measure(key, column.quantity)
         if column.over is None:
-            return Cell(own.scaled(shown.scale), shown.digits, spread=self.definition.spread)
+            return Cell.of(own.scaled(shown.scale), shown.digits, spread=self.definition.spread)
         other = self._measure(column.over, column.quantity)
-        ratio = Measure(own.value / other.value) if own.value and other.value else NOTHING
-        return Cell(ratio, 2)
+        return Cell.of(Measure(own.value / other.value) if own.value and other.value else NOTHING)
 
     def _measure(self, key: str, name: str) -> Measure:
         if key not in self.chosen.results:

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.reporting.captions import definitions, judge_name
 from speculative_tts.reporting.definitions import Report
-from speculative_tts.reporting.results import Result
 from speculative_tts.reporting.runs import Run
-from speculative_tts.reporting.tables import Block, Cell, Heading, Line, Table
+from speculative_tts.reporting.tables import SYSTEM, Cell, Heading, Table
 
 REPORT = Report(
     name="others",
@@ -22,29 +21,24 @@ REPORT = Report(
 
 def table(foreign: Sequence[Run]) -> Table:
     """Return a table of what was measured, with a line for each system."""
-    results = {run.name: Result((run,)) for run in foreign}
-    everything = list(results.values())
     shown = [
-        name for name in METRICS if any(one.measure(name).value is not None for one in everything)
+        name for name in METRICS if any(one.measure(name).value is not None for one in foreign)
     ]
-    headings = [
-        Heading(METRICS[name].heading, judge_name(name, everything), name) for name in shown
-    ]
-    lines = [
-        Line(
-            label,
-            label,
-            [
-                Cell(one.measure(name).scaled(METRICS[name].scale), METRICS[name].digits)
-                for name in shown
-            ],
-        )
-        for label, one in results.items()
-    ]
+    headings = {
+        name: Heading(METRICS[name].heading, judge_name(name, foreign), name) for name in shown
+    }
+    block = {
+        one.name: {SYSTEM: Cell(one.name)}
+        | {
+            heading: Cell.of(one.measure(name).scaled(METRICS[name].scale), METRICS[name].digits)
+            for name, heading in headings.items()
+        }
+        for one in foreign
+    }
     return Table(
         "others",
         "Other systems: what the judges heard",
-        definitions(shown, everything),
+        definitions(shown, foreign),
         [f"{one.name}: {one.summary['run'].get('list', '')}" for one in foreign],
-        blocks=[Block("Judged alike", headings, lines)],
+        blocks={"Judged alike": block},
     )

@@ -10,14 +10,13 @@ is taken and the others are named. Other hardware or code is named too (`origin.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from speculative_tts.assets import configuration
 from speculative_tts.provenance import plain
 from speculative_tts.reporting.remedy import decode_command, place
-from speculative_tts.reporting.results import Result
-from speculative_tts.reporting.runs import Found, Run, Where, flatten
+from speculative_tts.reporting.runs import Found, Run, Where, flatten, pooled
 from speculative_tts.schema.kinds import kinds, own_keys
 from speculative_tts.schema.rules import RuleConfig
 from speculative_tts.typed import json_text
@@ -78,22 +77,30 @@ class Missing:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Figures of every need that has runs, what is missing, and remarks for the user.
+    """The runs of every need that has some, what is missing, and remarks for the user.
 
     `notes` say where a search for the nearest figure landed, `unmet` which landed elsewhere.
     """
 
-    results: Mapping[str, Result]
+    filled: Mapping[str, Sequence[Run]]  # one of each seed
     missing: tuple[Missing, ...] = ()
     remarks: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     unmet: frozenset[str] = frozenset()
     costs: RoundCosts = field(default_factory=dict)  # once they are known of the whole report
 
+    @cached_property
+    def results(self) -> Mapping[str, Run]:
+        """Figures of every need over its seeds; needs that share runs share them."""
+        names = {key: tuple(run.name for run in runs) for key, runs in self.filled.items()}
+        shared = {names[key]: runs for key, runs in self.filled.items()}
+        made = {name: pooled(runs, self.costs) for name, runs in shared.items()}
+        return {key: made[name] for key, name in names.items()}
+
     @property
     def runs(self) -> list[Run]:
         """Every run behind the results."""
-        return [run for one in self.results.values() for run in one.runs]
+        return [run for runs in self.filled.values() for run in runs]
 
     @property
     def lacks(self) -> str:
@@ -185,7 +192,7 @@ def choose(found: Found, needs: Mapping[str, Need], experiment: str | None = Non
     )
     plain = {key: runs for key, runs in candidates.items() if needs[key].nearest is None}
     return Chosen(
-        _results(_of_common_seeds(needs, filled)),
+        _of_common_seeds(needs, filled),
         missing,
         tuple(_remarks(plain, filled, chosen, varied)),
         tuple(_notes(needs, filled)),
@@ -193,14 +200,6 @@ def choose(found: Found, needs: Mapping[str, Need], experiment: str | None = Non
             key for key, (found, goal) in _searched(needs, filled).items() if not _met(found, goal)
         ),
     )
-
-
-def _results(filled: Mapping[str, tuple[Run, ...]]) -> dict[str, Result]:
-    """Return the figures of each need; needs that share runs share a result."""
-    names = {key: tuple(run.name for run in runs) for key, runs in filled.items()}
-    made = {names[key]: runs for key, runs in filled.items()}
-    results = {name: Result(runs) for name, runs in made.items()}
-    return {key: results[name] for key, name in names.items()}
 
 
 def _distinct(contexts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -275,8 +274,7 @@ def _nearest(runs: Sequence[Run], reference: Sequence[Run], quantity: str) -> tu
 
 def figure(runs: Sequence[Run], quantity: str) -> float | None:
     """Average a summary's figure over the runs that have it; None where no run has."""
-    found = [run.summary.get("metrics", {}).get(quantity, {}).get("value") for run in runs]
-    values = [value for value in found if value is not None]
+    values = [value for run in runs if (value := run.measure(quantity).value) is not None]
     return sum(values) / len(values) if values else None
 
 

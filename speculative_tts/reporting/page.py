@@ -6,7 +6,7 @@ keeps the sections of other papers. It needs no other file and no network.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
@@ -19,7 +19,7 @@ from speculative_tts.reporting.definitions import Report
 from speculative_tts.reporting.examples import Heard
 from speculative_tts.reporting.fill_figure import Figure
 from speculative_tts.reporting.points import answers, points, retimed, timings
-from speculative_tts.reporting.tables import Cell, Table, comma_separated
+from speculative_tts.reporting.tables import Block, Cell, Table, comma_separated, headings
 from speculative_tts.typed import json_text
 
 FILES = "page_files"
@@ -126,24 +126,23 @@ def _embedded(data: Any) -> Markup:
 
 def table_data(table: Table) -> dict[str, Any]:
     """Return a table as the page shows it: cells are what is read and the number that sorts."""
-    blocks = [
-        {
-            "title": block.title,
-            "headings": [asdict(heading) for heading in block.headings],
-            "lines": [
-                {
-                    "label": line.label,
-                    "rule": line.rule_above,
-                    "cells": [_cell(cell) for cell in line.cells],
-                }
-                for line in block.lines
-            ],
-        }
-        for block in table.blocks
-    ]
-    return {name: value for name, value in vars(table).items() if name != "blocks"} | {
-        "blocks": blocks
+    printed = {key: value for key, value in vars(table).items() if key not in ("blocks", "ruled")}
+    return printed | {
+        "blocks": [_block(title, block, table.ruled) for title, block in table.blocks.items()]
     }
+
+
+def _block(title: str, block: Block, ruled: Collection[str]) -> dict[str, Any]:
+    lines = [
+        {
+            "label": label.value,
+            "rule": key in ruled and bool(place),
+            "cells": [_cell(cell) for cell in cells],
+        }
+        for place, (key, line) in enumerate(block.items())
+        for label, *cells in [line.values()]
+    ]
+    return {"title": title, "headings": [*map(asdict, headings(block))], "lines": lines}
 
 
 def _cell(cell: Cell) -> list[Any]:

@@ -2,12 +2,10 @@
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
-from speculative_tts.evaluation.compare import compare_all
+from speculative_tts.evaluation.compare import Comparison, compare_all
 from speculative_tts.evaluation.statistics import Measure
 from speculative_tts.reporting.needs import Chosen, RoundCosts, figure
-from speculative_tts.reporting.results import Result, difference, drawn_as
 from speculative_tts.reporting.runs import Run
 
 
@@ -21,20 +19,9 @@ def round_costs(runs: Sequence[Run]) -> RoundCosts:
     for run in runs:
         length, speedup = (figure([run], name) for name in ("acceptance_length", "speedup"))
         if length and speedup:
-            logs = measured.setdefault(int(run.config.get("lookahead", 0)), [])
+            logs = measured.setdefault(run.lookahead, [])
             logs.append(math.log(length / speedup))
     return {k: math.exp(sum(logs) / len(logs)) for k, logs in sorted(measured.items())}
-
-
-def with_costs(chosen: Chosen, costs: RoundCosts) -> Chosen:
-    """Return what was chosen with what a round costs, for `speedup_by_length`."""
-
-    def priced(one: Result) -> Result:
-        return replace(one, cost=costs.get(int(one.runs[0].config.get("lookahead", 0))))
-
-    made = {id(one): priced(one) for one in chosen.results.values()}  # needs may share a result
-    results = {key: made[id(one)] for key, one in chosen.results.items()}
-    return replace(chosen, results=results, costs=costs)
 
 
 def cost_notes(shown: Collection[str], chosen: Chosen) -> list[str]:
@@ -50,14 +37,26 @@ def compare(
     chosen: Chosen, baseline: str, systems: Sequence[str], metrics: Sequence[str]
 ) -> dict[tuple[str, str], Measure]:
     """Return paired differences by (system, metric); none when the baseline has no run."""
-    present = [key for key in systems if key in chosen.results and key != baseline]
-    if baseline not in chosen.results or not present:
+    present = [key for key in systems if key in chosen.filled and key != baseline]
+    if baseline not in chosen.filled or not present:
         return {}
-    folders = {key: [run.folder for run in chosen.results[key].runs] for key in chosen.results}
+    folders = {key: [run.folder for run in runs] for key, runs in chosen.filled.items()}
     others = {key: folders[key] for key in present}
-    how = drawn_as(chosen.results[baseline].runs[0])
+    how = chosen.results[baseline].drawn
     return {
         (key, metric): difference(row)
         for key, rows in compare_all(folders[baseline], others, metrics, how).items()
         for metric, row in rows.items()
     }
+
+
+def difference(row: Comparison) -> Measure:
+    """Return a paired difference as a measure; p is the corrected one where there is one."""
+    return Measure(
+        row.difference,
+        row.low,
+        row.high,
+        p=row.p if row.p_holm is None else row.p_holm,
+        n=row.n,
+        tests={"welch": row.p_welch, "seeds": row.p_seeds},
+    )

@@ -11,7 +11,10 @@ from speculative_tts.reporting.quantities import quantity
 from speculative_tts.reporting.reading import read_report
 from speculative_tts.reporting.runs import Run
 
-NAMES = ("ssd", "pcg", "mtp", "tiny", "streaming", "frontier", "drafters", "speeds", "claims")
+NAMES = (
+    *("ssd", "pcg", "mtp", "tiny", "streaming", "frontier", "drafters", "speeds", "claims"),
+    "retest",
+)
 REPORTS: dict[str, Callable[[Scale], Report]] = {name: partial(read_report, name) for name in NAMES}
 
 

@@ -9,8 +9,8 @@ import io
 import math
 import re
 import textwrap
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from jinja2 import Environment, PackageLoader
@@ -35,47 +35,41 @@ LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
 
 @dataclass(frozen=True)
 class Cell:
-    """A figure of ours, or what the paper prints (`text`)."""
+    """A figure or a text as people read it; of a figure the measure that programs get.
 
+    `around` is an interval, a standard deviation, or the p of a difference.
+    """
+
+    value: str = "-"
+    around: str = ""
     measure: Measure | None = None
-    digits: int = 2
-    signed: bool = False
-    spread: str = "interval"
-    text: str | None = None
 
-    @property
-    def value(self) -> str:
-        """The rounded figure alone."""
-        if self.text is not None:
-            return self.text
-        number = self.measure.value if self.measure else None
-        return "-" if number is None else self._number(number)
+    @classmethod
+    def of(
+        cls, measure: Measure, digits: int = 2, *, signed: bool = False, spread: str = "interval"
+    ) -> "Cell":
+        """Return a rounded figure with its interval, or its `sd`; a difference is `signed`."""
 
-    @property
-    def around(self) -> str:
-        """Its interval or standard deviation, and the p of a difference; may be empty."""
-        measure = self.measure
-        if self.text is not None or measure is None or measure.value is None:
-            return ""
+        def written(number: float) -> str:
+            text = f"{number:{'+' if signed else ''}.{digits}f}"
+            return (text.lstrip("+-") if float(text) == 0 else text).replace("-", MINUS)
+
+        m = measure
+        if m.value is None:
+            return cls(measure=m)
         parts = []
-        if self.spread == "sd" and measure.sd is not None:
-            parts.append(f"± {measure.sd:.{self.digits}f}")
-        elif measure.low is not None and measure.high is not None:
-            parts.append(f"[{self._number(measure.low)}, {self._number(measure.high)}]")
-        elif measure.n is not None and 0 < measure.n < LEAST:
-            parts.append(f"(n = {measure.n})")
-        if measure.p is not None:
-            parts.append(p_text(measure.p))
-        return " ".join(parts)
+        if spread == "sd" and m.sd is not None:
+            parts.append(f"± {m.sd:.{digits}f}")
+        elif m.low is not None and m.high is not None:
+            parts.append(f"[{written(m.low)}, {written(m.high)}]")
+        elif m.n is not None and 0 < m.n < LEAST:
+            parts.append(f"(n = {m.n})")
+        if m.p is not None:
+            parts.append(p_text(m.p))
+        return cls(written(m.value), " ".join(parts), m)
 
     def __str__(self) -> str:
         return f"{self.value} {self.around}".rstrip()
-
-    def _number(self, number: float) -> str:
-        text = f"{number:{'+' if self.signed else ''}.{self.digits}f}"
-        if float(text) == 0:
-            text = text.lstrip("+-")
-        return text.replace("-", MINUS)
 
 
 @dataclass(frozen=True)
@@ -92,33 +86,14 @@ class Heading:
         return f"{self.group}, {self.sub}" if self.sub else self.group
 
 
-@dataclass(frozen=True)
-class Line:
-    """A row of a block."""
-
-    key: str
-    label: str
-    cells: Sequence[Cell]
-    rule_above: bool = False
+SYSTEM = Heading("system", "", "system")  # of the first column, which says what a line is
+Line = Mapping[Heading, Cell]  # all lines of a block have the same headings
+Block = Mapping[str, Line]  # by key
 
 
-@dataclass(frozen=True)
-class Block:
-    """Columns that stand together."""
-
-    title: str
-    headings: Sequence[Heading]
-    lines: Sequence[Line]
-    of: str = "system"  # what a line is
-
-    def groups(self) -> list[tuple[str, int, int]]:
-        """Return the groups of headings, and the first and last column of each (lines: 1)."""
-        spans, first = [], 2
-        for name, some in groupby(heading.group for heading in self.headings):
-            last = first + len(list(some)) - 1
-            spans.append((name, first, last))
-            first = last + 1
-        return spans
+def headings(block: Block) -> list[Heading]:
+    """Return the headings of a block's figures."""
+    return [*next(iter(block.values()), ())][1:]
 
 
 @dataclass(frozen=True)
@@ -146,9 +121,10 @@ class Printed:
 
 @dataclass(frozen=True)
 class Table(Printed):
-    """A finished table."""
+    """A finished table: blocks by title, and the keys of the lines that have a rule above them."""
 
-    blocks: Sequence[Block] = ()
+    blocks: Mapping[str, Block] = field(default_factory=dict)
+    ruled: Collection[str] = ()
 
 
 def _listed(lines: Sequence[str]) -> str:
@@ -164,15 +140,16 @@ def plain(text: str) -> str:
 
 def markdown(table: Table) -> str:
     """Return GitHub Markdown: blocks as tables, and what is printed around them."""
-    return table.page([_markdown_block(block) for block in table.blocks])
+    return table.page([_markdown_block(*one) for one in table.blocks.items()])
 
 
-def _markdown_block(block: Block) -> str:
-    heading = [block.of, *(heading.text for heading in block.headings)]
-    rule = ["---", *("---:" for _ in block.headings)]
-    rows = [[line.label, *map(str, line.cells)] for line in block.lines]
-    lines = [f"| {' | '.join(map(_pipes, row))} |" for row in (heading, rule, *rows)]
-    return "\n".join([f"**{plain(block.title)}**", "", *lines])
+def _markdown_block(title: str, block: Block) -> str:
+    shown = headings(block)
+    (first, *_), *_ = block.values()
+    heading, rule = [first.text, *(one.text for one in shown)], ["---", *("---:" for _ in shown)]
+    rows = [heading, rule, *(map(str, line.values()) for line in block.values())]
+    lines = [f"| {' | '.join(map(_pipes, row))} |" for row in rows]
+    return "\n".join([f"**{plain(title)}**", "", *lines])
 
 
 def comma_separated(table: Table) -> str:
@@ -181,19 +158,18 @@ def comma_separated(table: Table) -> str:
     A figure `wer` has the columns wer, wer_low, wer_high, wer_sd and wer_n, a difference _p too, a
     speed _processes; columns without any figure are left out.
     """
-    names = list(
-        dict.fromkeys(name for block in table.blocks for h in block.headings for name in _names(h))
-    )
     rows: dict[str, dict[str, str]] = {}
-    for block in table.blocks:
-        for line in block.lines:
-            row = rows.setdefault(line.key, {"key": line.key, "system": line.label})
-            for heading, cell in zip(block.headings, line.cells, strict=True):
+    names: dict[str, None] = {}
+    for block in table.blocks.values():
+        names |= dict.fromkeys(name for one in headings(block) for name in _names(one))
+        for key, line in block.items():
+            (label, *_), figures = line.values(), list(line.items())[1:]
+            row = rows.setdefault(key, {"key": key, "system": label.value})
+            for heading, cell in figures:
                 row.update(_fields(heading, cell))
     used = [name for name in names if any(row.get(name) for row in rows.values())]
-    return csv_text([["key", "system", *used]]) + csv_text(
-        [[row.get(n, "") for n in ("key", "system", *used)] for row in rows.values()]
-    )
+    header = ["key", "system", *used]
+    return csv_text([header, *([row.get(name, "") for name in header] for row in rows.values())])
 
 
 def csv_text(rows: Sequence[Sequence[object]]) -> str:
@@ -214,9 +190,9 @@ def _names(heading: Heading) -> list[str]:
 
 
 def _fields(heading: Heading, cell: Cell) -> dict[str, str]:
-    if cell.text is not None:
-        return {heading.name: "" if cell.text == "-" else cell.text}
-    m = cell.measure or Measure(None)
+    m = cell.measure
+    if m is None:
+        return {heading.name: "" if cell.value == "-" else cell.value}
     n, processes = (None if m.value is None else number for number in (m.n, m.processes))
     values = (m.value, m.low, m.high, m.sd, m.p, n, processes)
     return dict(zip(_names(heading), map(exact, values), strict=True))
@@ -227,6 +203,16 @@ def latex(table: Table) -> str:
     title = table.title if table.title.endswith(".") else f"{table.title}."
     caption = " ".join(filter(None, [title, table.speech, table.warning, *table.caption]))
     return TEX.get_template("table.tex.jinja").render(table=table, caption=caption)
+
+
+def groups(shown: Sequence[Heading]) -> list[tuple[str, int, int]]:
+    """Return the groups of headings, and the first and last column of each (labels: 1)."""
+    spans, first = [], 2
+    for name, some in groupby(heading.group for heading in shown):
+        last = first + len(list(some)) - 1
+        spans.append((name, first, last))
+        first = last + 1
+    return spans
 
 
 def stacked(text: str) -> str:
@@ -258,4 +244,4 @@ TEX = Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
-TEX.filters |= {"escape": escape, "stacked": stacked}
+TEX.filters |= {"escape": escape, "groups": groups, "headings": headings, "stacked": stacked}

@@ -19,7 +19,7 @@ from speculative_tts.reporting.fill_table import fill_table
 from speculative_tts.reporting.needs import Chosen, choose
 from speculative_tts.reporting.page import Section, section
 from speculative_tts.reporting.runs import Found, Run
-from speculative_tts.reporting.selection import round_costs, with_costs
+from speculative_tts.reporting.selection import round_costs
 from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.reporting.tables import Table, comma_separated, latex, markdown
 from speculative_tts.runs.folder import SCORES
@@ -50,7 +50,7 @@ def write_report(name: str, found: Found, out: Path) -> Written:
         *(fill_table(one, chosen[one.name]) for one in report.tables),
         *(fill_speakers(one, chosen[one.name]) for one in report.speakers),
     ]
-    tables = [table for table in tables if chosen[table.name].results]
+    tables = [table for table in tables if chosen[table.name].filled]
     if report.claims and runs:
         tables = [fill_claims(report.claims, chosen), *tables]
     for table in tables:
@@ -78,7 +78,7 @@ def choose_all(report: Report, found: Found) -> dict[str, Chosen]:
     """Return results by table and figure; one cost of a round serves all of them."""
     chosen = {one.name: choose(found, one.needs(), one.experiment) for one in report.definitions}
     costs = round_costs(list(runs_of(chosen).values()))
-    return {name: with_costs(one, costs) for name, one in chosen.items()}
+    return {name: replace(one, costs=costs) for name, one in chosen.items()}
 
 
 def runs_of(chosen: Mapping[str, Chosen]) -> dict[str, Run]:
@@ -118,7 +118,7 @@ def _listening(report: Report, chosen: Mapping[str, Chosen], others: Sequence[Ru
     for definition in (table for table in report.tables if table.name == report.listening):
         results = chosen[definition.name].results
         systems = {
-            row.label: results[key].runs[0]
+            row.label: results[key].seeds[0]
             for key, row in definition.rows.items()
             if key in results
         }

@@ -17,6 +17,7 @@ class BenchConfig(EngineConfig):
     limit: Count = 10  # utterances of the list whose prompts are continued
     tokens: Several = 100  # speech tokens of each continuation; stop ids do not end it
     transformers: bool = True  # also time transformers' generate and assisted generation
+    processes: Count = 1  # that time the continuations in turn; 5 give an interval over them too
     steps: Count = 200  # repeats of each single step that is timed; the median counts
     draws: Draws = 10_000  # bootstrap draws of the speed ratios
     # percentiles of what so many clients at once wait for (streams=1,4,16), each of whom asks for

@@ -109,17 +109,13 @@ class Since:
 
 @dataclass(frozen=True)
 class Given:
-    """A field of a configuration object: dotted key, type, the object and the name there."""
+    """A field of a configuration object: dotted key, type, value, the object and the name there."""
 
     key: str
     hint: Any
+    value: Any
     config: Any
     name: str
-
-    @property
-    def value(self) -> Any:
-        """The field's value."""
-        return getattr(self.config, self.name)
 
 
 def said(hint: Any, what: type[Said]) -> Said | None:
@@ -150,7 +146,7 @@ def given(config: Any, prefix: str = "") -> Iterator[Given]:
         if dataclasses.is_dataclass(inner := getattr(config, entry.name)):
             yield from given(inner, f"{prefix}{entry.name}.")
         else:
-            yield Given(prefix + entry.name, hints[entry.name], config, entry.name)
+            yield Given(prefix + entry.name, hints[entry.name], inner, config, entry.name)
 
 
 @functools.cache

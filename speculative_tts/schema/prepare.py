@@ -34,6 +34,7 @@ class Corpus(Enum):
     voices = "voices"  # the dev list's strings, each by every voice of the shipped test list
     fresh = "fresh"  # new strings and voice prompts, spoken by Flite
     registered = "registered"  # others, on which the claims' verdicts are taken
+    registered2 = "registered2"  # others again, of a second registration
     # the tiny test or dev list with codes of the features that its recordings were made of
     features = "features"
     list = "list"  # a published test list as rows of this package

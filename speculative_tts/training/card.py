@@ -10,14 +10,14 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from speculative_tts.assets import configuration, configurations, named
+from speculative_tts.evaluation.statistics import NOTHING
 from speculative_tts.models.recurrent import DESCRIPTION
 from speculative_tts.provenance import command_line, content_hash
 from speculative_tts.reporting.checkpoints import INHERITANCE, LOSSES
 from speculative_tts.reporting.origin import mixed, origin
 from speculative_tts.reporting.quantities import quantity
-from speculative_tts.reporting.results import Result
 from speculative_tts.reporting.runs import Run, find_runs
-from speculative_tts.reporting.tables import Block, Cell, Heading, Line, Table, markdown
+from speculative_tts.reporting.tables import SYSTEM, Block, Cell, Heading, Table, markdown
 from speculative_tts.schema.export import ExportConfig
 from speculative_tts.training.export import CLASSES, SPECULATORS, VLLM, Exported
 from speculative_tts.typed import json_text, read_json
@@ -48,7 +48,7 @@ def make_card(config: ExportConfig, exported: Exported, runs: Sequence[Run]) -> 
         caption=[*(quantity(name).caption for name in ("acceptance_length", "tv")), EXACT],
         notes=[*mixed(runs), *_notes(config, exported, words), *_formats(runs)],
         origin=origin(runs),
-        blocks=[_figures(runs, config.lookahead)],
+        blocks={"Figures": _figures(runs, config.lookahead)},
     )
     return f"{_front(config, words.tag)}{markdown(table)}\n{words.use}"
 
@@ -90,24 +90,23 @@ def _weights_hash(run: Run, role: str) -> str | None:
 
 def _figures(runs: Sequence[Run], lookahead: int) -> Block:
     """Return the block of measured figures, one line per run."""
-    results = [Result((run,)) for run in runs]
-    deepest = max((len(one.per_position.get("acceptance", ())) for one in results), default=0)
+    depths = [run.summary.get("per_position", {}).get("acceptance", ()) for run in runs]
+    deepest = max(map(len, depths), default=0)
     positions = range(1, (deepest or lookahead) + 1)
     names = [*(f"acceptance@{position}" for position in positions), *FIGURES]
-    headings = [Heading(quantity(name).heading, "", name) for name in names]
-    lines = [
-        Line(run.name, run.name, [_cell(one, name) for name in names])
-        for run, one in zip(runs, results, strict=True)
-    ]
-    nothing = [Cell(text=UNKNOWN)] * len(names)
-    return Block("Figures", headings, lines or [Line("none", "no run", nothing)])
+    headings = {name: Heading(quantity(name).heading, "", name) for name in names}
+    made: dict[str, Run | None] = {run.name: run for run in runs} or {"no run": None}
+    return {
+        label: {SYSTEM: Cell(label)} | {at: _cell(one, name) for name, at in headings.items()}
+        for label, one in made.items()
+    }
 
 
-def _cell(one: Result, name: str) -> Cell:
-    how, measure = quantity(name), one.measure(name)
+def _cell(one: Run | None, name: str) -> Cell:
+    how, measure = quantity(name), one.measure(name) if one else NOTHING
     if measure.value is None:
-        return Cell(text=UNKNOWN)
-    return Cell(measure.scaled(how.scale), how.digits)
+        return Cell(UNKNOWN)
+    return Cell.of(measure.scaled(how.scale), how.digits)
 
 
 def words_of(config: ExportConfig, exported: Exported) -> Any:

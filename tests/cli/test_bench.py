@@ -50,6 +50,30 @@ def test_a_target_is_timed_with_what_it_has(
     assert (tmp_path / f"{target}.json").is_file()
 
 
+@pytest.mark.whole
+def test_several_processes_give_intervals_over_them(tmp_path: Path) -> None:
+    """Speeds of one process had an interval over its prompts, beside which the next one lay."""
+    few = ["limit=10", "tokens=2", "steps=1", "transformers=false", "processes=2"]
+    assert bench.main([f"out={tmp_path}", *few]) == 0
+    made = json.loads((tmp_path / "tiny.json").read_text())
+    assert made["processes"] == 2
+    assert {len(one) for one in made["seconds"].values()} == {20}
+    value, low, high = made["continuations"]["exact, lookahead 3"]["vs_autoregressive"]
+    assert low < value < high
+    printed = (tmp_path / "tiny.md").read_text()
+    assert printed.startswith("Continuations were timed in 2 processes")
+    assert "\n10 prompts, 2 tokens each" in printed
+
+
+@pytest.mark.parametrize("other", ["random=cosyvoice2", "streams=2", "gpu=true"])
+def test_what_is_of_one_process_refuses_several(
+    other: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert bench.main([f"out={tmp_path / 'bench'}", "processes=5", other]) == 2
+    assert "processes=5 time the checkpoints of target and drafters" in capsys.readouterr().err
+    assert not (tmp_path / "bench").exists()
+
+
 @pytest.mark.parametrize("command", [bench.main, decode.main, precompute.main])
 def test_the_tiny_valle_brings_its_codec(command: Command[BenchConfig]) -> None:
     assert command.compose(["target=tiny_valle"]).codec.name == "tiny_residual"

@@ -11,6 +11,8 @@ from speculative_tts.commands import check, decode, report
 from speculative_tts.commands import eval as evaluate
 from speculative_tts.commands.arguments import one_by_one
 from speculative_tts.preflight.needs import needs
+from speculative_tts.reporting.experiments import TINY
+from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.schema.evaluate import Paper
 
 ROOT = Path(__file__).parents[2]
@@ -85,6 +87,18 @@ def test_the_frontier_decodes_the_seed_that_its_report_shows() -> None:
     runs = [line for line in planned("frontier", "SEEDS=1") if line[0] == "sst-decode"]
     assert {option for line in runs for option in line if option.startswith("seed=")} == {"seed=0"}
     assert any("seed=1" in line for line in planned("ssd", "SEEDS=1"))
+
+
+def test_what_a_second_list_is_asked_is_decoded_on_it() -> None:
+    """Words are of all its utterances and seeds; speeds of few, in five processes."""
+    given = [dict(one.split("=", 1) for one in line[1:]) for line in planned("retest")]
+    runs = [one for one in given if one.get("data") == "tiny_registered2"]
+    for table in REPORTS["retest"](TINY).claims:
+        folder = "speeds" if table.name.endswith("_speed") else "words"
+        made = {one["experiment"] for one in runs if one["out"] == f"runs/retest/{folder}"}
+        assert made >= set(table.systems)
+    assert {one["seed"] for one in runs if one["timing"] == "0"} == {"0,1,2"}
+    assert {one["processes"] for one in runs if one["timing"] != "0"} == {"5"}
 
 
 def test_another_environment_scores() -> None:

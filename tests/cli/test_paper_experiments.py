@@ -115,12 +115,12 @@ def test_the_experiments_fill_the_report_and_make_nothing_else(paper: str, scale
     hidden = {run.name: run for run in found.runs}
     for definition in (*report.tables, *report.figures):
         needs = definition.needs()
-        filled = choose(found, needs).results
+        filled = choose(found, needs).filled
         assert needs.keys() == filled.keys(), definition.name
         for key, need in needs.items():
             shown = [run for run in found.runs if matches(run.config, need.where)]
             if need.nearest is not None:
-                shown = list(filled[key].runs)
+                shown = list(filled[key])
                 if definition.name in SEARCHES:
                     assert {run.config["rule.groups.mean_size"] for run in shown} == {SEARCHED}
             for run in shown:

@@ -8,8 +8,8 @@ import pytest
 from speculative_tts.commands.decode import main as decode
 from speculative_tts.evaluation.processes import cells
 from speculative_tts.evaluation.registry import METRICS
-from speculative_tts.evaluation.rows import row_of
 from speculative_tts.evaluation.sources import read_run
+from speculative_tts.runs.folder import read_records
 from tests.fake_models import write_fake_models
 
 pytestmark = pytest.mark.whole
@@ -23,21 +23,18 @@ def test_utterances_are_timed_in_every_process(tmp_path: Path) -> None:
     assert decode([*common, f"out={tmp_path / 'two'}", "processes=2"]) == 0
     (one,), (two,) = ((tmp_path / name).glob("target-*") for name in ("one", "two"))
     assert one.name != two.name, "another run, which sst-decode does not skip"
-    plain, clocked = (read_run(folder).samples for folder in (one, two))
+    plain, clocked = (read_records(folder).values() for folder in (one, two))
     for before, after in zip(plain, clocked, strict=True):
-        assert before.record is not None
-        assert after.record is not None
-        assert before.record.codes == after.record.codes
-        assert before.record.clocks is None, "old records have none, and are one process"
-        clocks = after.record.clocks
+        assert before.codes == after.codes
+        assert before.clocks is None, "old records have none, and are one process"
+        clocks = after.clocks
         assert clocks is not None
         assert len(clocks) == 2
         mean = sum(clock.lm_seconds for clock in clocks) / 2
-        assert after.record.lm_seconds == pytest.approx(mean)
+        assert after.lm_seconds == pytest.approx(mean)
     metric = METRICS["tokens_per_second"]
     numbers = [
-        cells(list(map(row_of, rows)), metric, lambda row: row.id).number
-        for rows in (plain, clocked)
+        cells(read_run(folder).samples, metric, lambda row: row.id).number for folder in (one, two)
     ]
     assert numbers == [1, 2]
     for folder in (one, two):

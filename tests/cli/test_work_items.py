@@ -16,7 +16,6 @@ from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.commands import decode
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.evaluation.registry import METRICS
-from speculative_tts.evaluation.rows import row_of
 from speculative_tts.evaluation.sources import read_run
 from speculative_tts.evaluation.summary import Bootstrap, interval
 from speculative_tts.schema.decode import System
@@ -89,7 +88,7 @@ def test_speed_is_of_what_was_timed_and_counts_are_of_all(
     assert timed == ["u0", "u3", "u7", "u10"]  # evenly spread
     assert all((row["id"] in timed) == (row["baseline_seconds"] is not None) for row in rows)
     (folder,) = (path.parent for path in tmp_path.glob("*/DONE"))
-    scored = [row_of(sample) for sample in read_run(folder).samples]
+    scored = read_run(folder).samples
     counted = {
         name: interval(scored, metric, Bootstrap(draws=0)) for name, metric in METRICS.items()
     }

@@ -58,6 +58,16 @@ def test_captured_rounds_give_the_tokens_of_eager_ones(kind: tuple[str, str, str
         assert made.decode(batch, graphs=graphs) == made.decode(batch)
 
 
+@pytest.mark.parametrize("drafter", ["lm", "drawn path", "drawn path, boundary"])
+def test_first_rounds_of_models_just_made(drafter: str) -> None:
+    """Ten times: two failed of fifty kinds, where weights were laid out within the first round."""
+    (batch,) = moved([requests(4)], CUDA)
+    kind = "tolerance", "all", drafter
+    eager = on_gpu(speculation, *kind).decode(batch)
+    for _ in range(10):
+        assert on_gpu(speculation, *kind).decode(batch, graphs=Graphs(cuda_graph)) == eager
+
+
 def test_captured_tokens_one_by_one() -> None:
     target, graphs = on_gpu(build, state(3)), Graphs(cuda_graph)
     for batch in moved([requests(4), requests(4, seed=5)], CUDA):

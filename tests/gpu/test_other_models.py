@@ -6,10 +6,10 @@ In float32 tokens by Triton are torch's.
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+from block_folders import random_block
 from decoders import requests
 from small_target import LAYOUT, save_target
 from static_loops import moved, speculation
@@ -68,14 +68,10 @@ def test_norms_of_queries_and_keys(folder: Path) -> None:
     assert same(lambda g: autoregressive(model, LAYOUT.stop_ids, Sampler(0.9, 12), asked, g))
 
 
-def test_a_block_drafter(folder: Path, tmp_path: Path) -> None:
-    pytest.importorskip("speculators")
-    from block_folders import KINDS, load_block, save_block
-
-    library.select(Kernels.torch)  # whose weights a GPU has
-    save_block(tmp_path, folder, next(iter(KINDS)))
-    drafter: Any = moved(load_block(folder, tmp_path), CUDA)
-    _, asked = qwen3(folder)
+@pytest.mark.parametrize("markov", [None, "vanilla"])
+def test_a_block_drafter(folder: Path, markov: str | None) -> None:
+    model, asked = qwen3(folder)
+    drafter = random_block(model, markov)
     given = drafter.verifier, drafter, Tolerance(0.3), Sampler(0.9, 12), LAYOUT.stop_ids, 3
     assert same(lambda graphs: Speculation(*given).decode(asked, graphs=graphs))
 

@@ -37,7 +37,7 @@ def test_runs_stand_by_draft_and_system() -> None:
 def row(utterance: int, wrong: int, rounds: int) -> ScoreRow:
     words = {"words": 8, "substitutions": wrong, "deletions": 0, "insertions": 0}
     counts = {"rounds": rounds, "accepted": 20, "residuals": 0, "bonuses": 0}
-    return ScoreRow(str(utterance), "slt", 0, "one", "one.wav", columns=words | counts)
+    return ScoreRow(str(utterance), "one", "one.wav", "slt", columns=words | counts)
 
 
 def test_a_difference_is_the_first_draft_minus_the_other() -> None:

@@ -12,6 +12,7 @@ TABLES = [
     gpu_predictions.cards,
     gpu_predictions.limits,
     gpu_predictions.rounds,
+    gpu_predictions.lighter,
     gpu_predictions.tiny_table,
 ]
 
@@ -31,6 +32,16 @@ def test_by_hand() -> None:
     assert gpu_predictions.rounds()[2].startswith(f"| CosyVoice 2 size alone | {alone:,.0f} |")
     share = 2 * 363_707_904 / 3350e9 / 466e-6
     assert f"| 466 | {share:.0%}".replace("%", " %") in gpu_predictions.limits()[2]
+
+
+def test_a_lighter_draft_by_hand() -> None:
+    """A layer of LLaSA-8B has 218,103,808 weights, its head 65,537 rows of 4,096."""
+    layer, head = 2 * 218_103_808, 2 * 65_537 * 4096
+    read = json.loads((ROOT / "results/bench" / gpu_predictions.ROWS).read_text(encoding="utf-8"))
+    saved = 3 * 2 * layer / read["bytes_per_second"] * 1e6
+    three, one = gpu_predictions.lighter()[2:4]
+    assert three.startswith(f"| 3 layers | {(3 * layer + head) / 1e9:.2f} | 8,248 | 375 |")
+    assert one.startswith(f"| 1 layer | {(layer + head) / 1e9:.2f} | {8247.655 - saved:,.0f} |")
 
 
 @pytest.mark.parametrize("name", ["tiny", "tiny_fine"])

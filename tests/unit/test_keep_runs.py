@@ -71,6 +71,16 @@ def test_the_same_rows_give_the_same_bytes(runs: Path, tmp_path: Path) -> None:
     assert [path.read_bytes() for path in keep(tmp_path / "second", [moved])] == first
 
 
+def test_scores_alone_are_kept_of_a_folder_that_asks_for_them(runs: Path, tmp_path: Path) -> None:
+    """Codes are three quarters of what ships; scores and counts give every cell of a table."""
+    more = make_run(tmp_path / "more", "target", seed=1, n=3)
+    change(more / "scores.jsonl", audio="audio/utt.wav")
+    written = keep(tmp_path / "out", [runs], [more.parent])
+    of_it = [path.parent.name for path in written if path.name == f"{more.name}.jsonl.gz"]
+    assert of_it == ["scores"]
+    assert len(written) == 5
+
+
 def test_files_of_other_runs_go(runs: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     (out / "scores").mkdir(parents=True)

@@ -53,7 +53,7 @@ def rows(wrong: int, rounds: int) -> list[ScoreRow]:
     words = {"words": 10, "substitutions": wrong, "deletions": 0, "insertions": 0}
     counts = {"rounds": rounds, "accepted": 20, "residuals": 0, "bonuses": 0}
     return [
-        ScoreRow(str(one), "slt", 0, "one", "one.wav", columns=words | counts) for one in range(20)
+        ScoreRow(str(one), "one", "one.wav", "slt", columns=words | counts) for one in range(20)
     ]
 
 

@@ -6,7 +6,7 @@ later batches of its size, its step captured once: prefill and setting up stay o
 
 import sys
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice, repeat
@@ -108,7 +108,7 @@ class Graphs:
         requests: list[Request],
         strides: Iterable[int] | None = None,
         loaded: Step = lambda: None,
-    ) -> Iterator[AnyLoop]:
+    ) -> Generator[AnyLoop, None, None]:
         """Yield the loop after the first tokens and after each step, until all rows are done.
 
         Where steps are native, after each next number of `strides`, which do not end.
@@ -209,8 +209,10 @@ class Graphs:
             yield loop, ended.after(loop.step), ended
             return
         size, taken = self._captured(looping, size)
-        yield taken
-        self.kept[looping.key, size] = taken
+        try:  # who looks on may stop before the batch is over: the next one begins with `load`
+            yield taken
+        finally:
+            self.kept[looping.key, size] = taken
 
     def _captured(
         self, looping: LoopSpec[AnyLoop], size: Size

@@ -6,6 +6,7 @@ the draft. So both are tried on the first batch of each size, and their tokens a
 
 import time
 from collections.abc import Hashable
+from contextlib import closing
 from itertools import islice
 from typing import Any
 
@@ -37,16 +38,14 @@ class Paying:
 
 def speed(graphs: Graphs, spec: LoopSpec[Any], requests: list[Request]) -> float:
     """Return tokens a second of a batch, over its first steps and without its prefill."""
-    states = graphs.states(spec, requests)
-    loop: Loop = next(states)
-    for _ in islice(states, WARM):
-        pass
-    begun, clock = _emitted(loop)
-    for _ in islice(states, TRIED):
-        pass
-    ended, now = _emitted(loop)
-    for _ in states:  # to its end: a loop that is kept is given back then
-        pass
+    with closing(graphs.states(spec, requests)) as states:  # which gives the loop back
+        loop: Loop = next(states)
+        for _ in islice(states, WARM):
+            pass
+        begun, clock = _emitted(loop)
+        for _ in islice(states, TRIED):
+            pass
+        ended, now = _emitted(loop)
     return (ended - begun) / (now - clock)
 
 

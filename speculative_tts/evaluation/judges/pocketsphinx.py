@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave
-from speculative_tts.evaluation.judge import Columns, Measure, Sample
+from speculative_tts.evaluation.judge import Columns, Measure
 from speculative_tts.evaluation.local_model import WheelModel
+from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.weights import WheelFile
 from speculative_tts.evaluation.wer import Transcriber, compare, normalise
 from speculative_tts.texts import some
@@ -86,7 +87,7 @@ class Pocketsphinx(Transcriber, WheelModel):
         """Load the model as a function from a wave to its transcript."""
         return load_recogniser(self.grammar, self.words)
 
-    def score(self, samples: Sequence[Sample], measured: Mapping[str, Any]) -> list[Columns]:
+    def score(self, samples: Sequence[ScoreRow], measured: Mapping[str, Any]) -> list[Columns]:
         """Return transcript, edit counts, words missing from the dictionary, and flags."""
         return [
             edit_columns(sample.text, measured.get(sample.audio) or "", self.grammar)

@@ -163,8 +163,13 @@ class Dense(Matrix):
         return self._bias
 
     def by_output(self) -> Tensor:
-        """Return the weight as [out, in], contiguous: the memory it lies in from now on."""
+        """Return the weight as [out, in], contiguous: the memory it lies in from now on.
+
+        On a GPU it lies so since it was made: kernels read weights before they wait for the kernel
+        before them, which therefore must not be the one that lays them out.
+        """
         if not self._weight.t().is_contiguous():
+            assert not self._weight.is_cuda, "make matrices on the GPU instead of moving them there"
             self._weight = self._weight.t().contiguous().t()
         return self._weight.t()
 

@@ -12,9 +12,11 @@ from test_sizes import SMALL
 
 from speculative_tts.bench import gpu, gpu_limits
 from speculative_tts.bench.coin import TossedSpeculation
+from speculative_tts.bench.sizes import SIZES
 from speculative_tts.commands import bench
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
+from speculative_tts.decoding.loops import paying
 from speculative_tts.decoding.loops.graphs import Graphs
 from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.native import library
@@ -43,13 +45,13 @@ def test_without_a_gpu_one_line(
 def test_every_case_is_measured() -> None:
     """Prefill and steps apart, counts as they are; the table has each row."""
     cases = (gpu.Case(1), gpu.Case(3, 0.8), gpu.Case(1, 0.8, recurrent=True))
-    cases += (gpu.Case(1, captured=False),)
+    cases += (gpu.Case(1, captured=False), gpu.Case(1, 0.6, paying=True))
     rows = list(gpu.rows(SMALL, config(), CPU, cases, NEVER))
     assert [(row["batch"], row["rate"], row["captured"]) for row in rows] == [
-        (1, None, True), (3, 0.8, True), (1, 0.8, True), (1, None, False),
+        (1, None, True), (3, 0.8, True), (1, 0.8, True), (1, None, False), (1, 0.6, True),
     ]  # fmt: skip
-    assert [row["tokens"] for row in rows] == [12, 36, 12, 12]
-    assert [row["rounds"] > 0 for row in rows] == [False, True, True, False]
+    assert [row["tokens"] for row in rows] == [12, 36, 12, 12, 12]
+    assert [row["rounds"] > 0 for row in rows[:4]] == [False, True, True, False]
     assert all(row["prefill_seconds"] > 0 and row["step_seconds"] > 0 for row in rows)
     result = {
         "sizes": {"small": {"title": SMALL.title, "rows": rows}},
@@ -59,13 +61,28 @@ def test_every_case_is_measured() -> None:
         "lookahead": 3,
         "provenance": {},
     }
-    assert gpu.table(result).count("| CosyVoice 2 |") == 4
+    assert gpu.table(result).count("| CosyVoice 2 |") == 5
+    assert gpu.table(result).count("| speculative where it pays, 0.6 pass (synthetic) |") == 1
     assert gpu.table(result).count("| recurrent layer, 0.8 pass (synthetic) |") == 1
-    assert gpu.table(result).count("| - | - | - |") == 4  # of a device whose limits are unknown
+    assert gpu.table(result).count("| - | - | - |") == 5  # of a device whose limits are unknown
     known = result | {"operations_per_second": 1e12, "kernels_per_second": 1e9}
     for row in rows:
         row["kernels_per_step"] = 130
     assert "| - |" not in gpu.table(known)
+
+
+def test_a_row_where_speculation_does_not_pay_is_the_targets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its work and counts too."""
+    monkeypatch.setattr(paying, "speed", lambda _, spec, __: 2.0 if spec.slack == 0 else 1.0)
+    plain, row = gpu.rows(SMALL, config(), CPU, (gpu.Case(2), gpu.Case(2, 0.6, paying=True)), NEVER)
+    own = {"rate", "paying", "prefill_seconds", "step_seconds"}
+    assert row["rounds"] == 0
+    assert {key: row[key] for key in row.keys() - own} == {
+        key: plain[key] for key in plain.keys() - own
+    }
+    assert gpu.LAST in SIZES
 
 
 def test_nothing_is_begun_after_the_deadline() -> None:

@@ -1,8 +1,12 @@
 """The table of sst-bench."""
 
+from dataclasses import replace
+
 import pytest
 
-from speculative_tts.bench.table import table
+from speculative_tts.bench.engine import OURS
+from speculative_tts.bench.table import ratios, table
+from speculative_tts.schema.bench import BenchConfig
 
 RESULT = {
     "continuations": {
@@ -32,6 +36,20 @@ def test_one_prompt_alone_has_no_interval(interval: list[float | None], cell: st
     row = RESULT["continuations"]["autoregressive"] | {"vs_autoregressive": interval}  # type: ignore[index]
     printed = table(RESULT | {"continuations": {"autoregressive": row}})
     assert f"100 | 10.00 | 5.00 {cell} - |" in printed
+
+
+def test_speeds_of_several_processes_have_the_wider_interval() -> None:
+    """Processes whose memory differs by a quarter: prompts alone know nothing of that."""
+    config = BenchConfig(processes=5, draws=1000)
+    slow = [1.0, 1.25, 1.0, 1.1, 0.9]
+    base = [1.0 + 0.01 * prompt for _ in slow for prompt in range(10)]
+    own = [0.5 * one * slow[place // 10] for place, one in enumerate(base)]
+    seconds = {OURS: base, "exact": own}
+    value, low, high = ratios(config, seconds, "exact")["vs_autoregressive"]
+    assert value == pytest.approx(2 / 1.05)
+    alone = ratios(replace(config, processes=1), seconds, "exact")["vs_autoregressive"]
+    assert high - low > 2 * (alone[2] - alone[1])
+    assert low < 2 / 1.1 < 2 / 1.0 < high
 
 
 def test_limits_stand_beside_what_is_reached() -> None:

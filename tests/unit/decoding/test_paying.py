@@ -1,6 +1,7 @@
 """Speculation that is left out where it does not pay."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -9,9 +10,9 @@ from static_loops import SAMPLERS, speculation
 
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.loops import paying
-from speculative_tts.decoding.loops.graphs import Graphs
+from speculative_tts.decoding.loops.graphs import EAGER, Graphs, Step
 from speculative_tts.decoding.loops.one_by_one import Autoregression, alone
-from speculative_tts.decoding.loops.paying import Paying, speed
+from speculative_tts.decoding.loops.paying import TRIED, WARM, Paying, speed
 from speculative_tts.decoding.loops.speculation import Rounds
 
 SPECULATIVE = speculation("exact", "all", "lm").looping()
@@ -21,7 +22,7 @@ ROUND = {1: 1.1, 4: 9.0}  # of a round by rows: at four it costs more than it ca
 
 
 @pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     """Time passes in steps, rounds and prefills of real loops, and nowhere else."""
     now = [0.0]
 
@@ -39,13 +40,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for loop in (Rounds, Autoregression):
         takes(loop, "load", lambda _: PREFILL)
     monkeypatch.setattr(paying, "time", SimpleNamespace(perf_counter=lambda: now[0]))
-    yield
+    yield now
     assert now[0] > PREFILL
 
 
 def asked(rows: int) -> list[Request]:
     """Requests that do not end while they are timed."""
-    return [*requests(rows, maximum=200)]
+    return [replace(one, min_tokens=100) for one in requests(rows, maximum=120)]
 
 
 def test_speed_is_of_steps_whatever_the_prefill_took() -> None:
@@ -80,3 +81,22 @@ def test_both_are_tried_once_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
     for rows in (1, 4, 1, 4):
         chooser.choose(SPECULATIVE, ALONE, asked(rows))
     assert tried == [(SPECULATIVE, 1), (ALONE, 1), (SPECULATIVE, 4), (ALONE, 4)]
+
+
+def test_a_trial_ends_with_what_it_times(clock: list[float]) -> None:
+    """It had decoded its batch to the end, so that the first batch of a size took three times as
+    long. The loop that was tried, and its graph, are the ones that decode afterwards.
+    """
+    captured: list[Step] = []
+
+    def capture(step: Step) -> Step:
+        captured.append(step)
+        return step
+
+    graphs = Graphs(capture)
+    speed(graphs, SPECULATIVE, asked(4))
+    assert clock[0] == pytest.approx(PREFILL + (WARM + TRIED) * ROUND[4])
+    (tried,) = graphs.kept.values()
+    assert graphs.decode(SPECULATIVE, asked(4)) == EAGER.decode(SPECULATIVE, asked(4))
+    assert len(captured) == 1
+    assert graphs.kept[next(iter(graphs.kept))] is tried

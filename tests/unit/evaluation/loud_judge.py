@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from speculative_tts.evaluation.audio import Wave
-from speculative_tts.evaluation.judge import Columns, Measure, Sample
+from speculative_tts.evaluation.judge import Columns, Measure
+from speculative_tts.evaluation.rows import ScoreRow
 
 HEARD: list[float] = []
 STOP_AFTER: list[int] = []  # at most one number: raise KeyboardInterrupt after so many
@@ -28,7 +29,7 @@ class LoudJudge:
     def missing(self) -> str | None:
         return "loud needs ears; pip install ears" if self.absent else None
 
-    def files(self, sample: Sample) -> list[str]:
+    def files(self, sample: ScoreRow) -> list[str]:
         return [sample.audio]
 
     def load(self) -> Measure:
@@ -40,7 +41,7 @@ class LoudJudge:
 
         return measure
 
-    def score(self, samples: Sequence[Sample], measured: Mapping[str, Any]) -> list[Columns]:
+    def score(self, samples: Sequence[ScoreRow], measured: Mapping[str, Any]) -> list[Columns]:
         return [{"dnsmos": measured.get(sample.audio)} for sample in samples]
 
 

@@ -1,11 +1,11 @@
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scored_runs import record
 
 from speculative_tts.evaluation.efficiency import per_position
-from speculative_tts.evaluation.judge import Sample
 from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.rows import ScoreRow, row_of
 from speculative_tts.evaluation.summary import Bootstrap, figures
@@ -17,7 +17,7 @@ LM_FIGURES = ("lm_rtf", "time_per_token_ms", "tokens_per_second", "speedup", "sp
 
 
 def row(one: DecodeRecord) -> ScoreRow:
-    return row_of(Sample(one.id, one.text, "nowhere.wav", one.speaker, record=one))
+    return row_of(Path("run"), one)
 
 
 def values(rows: list[ScoreRow]) -> dict[str, float | None]:

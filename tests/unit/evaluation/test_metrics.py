@@ -11,7 +11,6 @@ from scored_runs import record
 
 from speculative_tts.commands import eval as command
 from speculative_tts.evaluation import compare, scoring, wer
-from speculative_tts.evaluation.judge import Sample
 from speculative_tts.evaluation.metric import Better, Metric, each
 from speculative_tts.evaluation.registry import JUDGES, METRICS
 from speculative_tts.evaluation.rows import ScoreRow, read_row
@@ -104,7 +103,7 @@ def test_metrics_have_what_readers_need() -> None:
 
 def test_rows_are_read_as_they_were_written() -> None:
     columns = {"words": 2, "tv": None}
-    row = ScoreRow("a", "b", 3, "t", "x.wav", flags=["empty_text"], columns=columns)
+    row = ScoreRow("a", "t", "x.wav", "b", seed=3, flags=["empty_text"], columns=columns)
     flat = row.flat()
     assert (flat["id"], flat["words"], flat["tv"]) == ("a", 2, None)
     assert read_row(flat) == row
@@ -114,4 +113,4 @@ def test_rows_are_read_as_they_were_written() -> None:
 
 def test_captions_of_no_runs_are_empty_of_figures() -> None:
     assert "utterances;" not in " ".join(caption([Column("wer")], [], "interval"))
-    assert LoudJudge().files(Sample("a", "", "a.wav")) == ["a.wav"]
+    assert LoudJudge().files(ScoreRow("a", "", "a.wav")) == ["a.wav"]

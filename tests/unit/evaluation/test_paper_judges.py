@@ -18,7 +18,7 @@ from scored_runs import record
 from transformers import Wav2Vec2Config, Wav2Vec2Model, WavLMConfig, WavLMModel
 
 from speculative_tts.commands import eval as command
-from speculative_tts.evaluation.judge import BatchJudge, Sample, signature, single
+from speculative_tts.evaluation.judge import BatchJudge, signature, single
 from speculative_tts.evaluation.judges.conformer import Conformer, transcribe
 from speculative_tts.evaluation.judges.ecapa import Ecapa
 from speculative_tts.evaluation.judges.eres2net import Eres2Net
@@ -31,6 +31,7 @@ from speculative_tts.evaluation.judges.wavlm import TRUNK, WavlmLarge, encoder
 from speculative_tts.evaluation.judges.whisper import Whisper
 from speculative_tts.evaluation.judges.xvector import XVector
 from speculative_tts.evaluation.registry import JUDGES, build_local
+from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.scoring import Source, plan
 from speculative_tts.evaluation.summary import read_scores
 from speculative_tts.schema.evaluate import Encoder, EvalConfig, JudgesConfig, Recogniser
@@ -91,7 +92,7 @@ def test_whispers_normaliser_writes_numbers_and_spelling(tmp_path: Path) -> None
     assert judge.options["normaliser"] == "whisper English without its spelling table"
     (tmp_path / "w/normalizer.json").write_text('{"colour": "color"}')
     assert judge.options["normaliser"] == "whisper English"
-    sample = Sample("a", "Mister Smith's colour is twenty-five", "a.wav")
+    sample = ScoreRow("a", "Mister Smith's colour is twenty-five", "a.wav")
     (row,) = judge.score([sample], {"a.wav": "Mr. Smith's color is 25."})
     assert row["substitutions"] == row["insertions"] == row["deletions"] == 0
     assert row["words"] > 4
@@ -359,9 +360,9 @@ def test_a_preset_without_its_models_is_skipped_columns(
 
 def test_utmos_is_a_column(tmp_path: Path) -> None:
     judge = Utmos(tmp_path)
-    assert judge.score([Sample("a", "", "a.wav")], {"a.wav": 4.0}) == [{"utmos": 4.0}]
+    assert judge.score([ScoreRow("a", "", "a.wav")], {"a.wav": 4.0}) == [{"utmos": 4.0}]
     soundfile.write(tmp_path / "a.wav", NOISE, 16_000)
-    assert judge.files(Sample("a", "", "a.wav")) == ["a.wav"]
+    assert judge.files(ScoreRow("a", "", "a.wav")) == ["a.wav"]
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ import torch
 import yaml
 
 from speculative_tts.commands import eval as command
-from speculative_tts.evaluation.judge import Sample
 from speculative_tts.evaluation.judges.paraformer import Paraformer
 from speculative_tts.evaluation.registry import build_local
+from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.schema.evaluate import Recogniser
 
 REASON = "funasr is in the extra chinese"
@@ -68,7 +68,7 @@ def test_characters_are_counted() -> None:
     pytest.importorskip("zhconv_rs", reason=REASON)
     judge = Paraformer()
     assert judge.normaliser()("今天天氣，真好！ OK。") == "今 天 天 气 真 好 O K"  # noqa: RUF001
-    (row,) = judge.score([Sample("a", "今天天气好。", "a.wav")], {"a.wav": "今天天氣很好"})
+    (row,) = judge.score([ScoreRow("a", "今天天气好。", "a.wav")], {"a.wav": "今天天氣很好"})
     assert (row["words"], row["substitutions"], row["insertions"]) == (5, 0, 1)
 
 

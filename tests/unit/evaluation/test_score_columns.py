@@ -1,12 +1,12 @@
 """Which columns of a decode record its score row has: those that the record marks, named once."""
 
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 import pytest
 from scored_runs import record
 
-from speculative_tts.evaluation.judge import Sample
 from speculative_tts.evaluation.rows import row_of
 from speculative_tts.records import SCORED, TIMED, DecodeRecord
 
@@ -24,7 +24,7 @@ def columns(**given: Any) -> dict[str, Any]:
     known = record("a")
     values = {entry.name: getattr(known, entry.name) for entry in fields(known)}
     later = Later(**values | given)
-    return dict(row_of(Sample("a", "yes", "nowhere.wav", "s", record=later)).columns)
+    return dict(row_of(Path("run"), later).columns)
 
 
 @pytest.mark.parametrize(

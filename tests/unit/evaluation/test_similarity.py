@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from speculative_tts.evaluation.audio import load_wave
-from speculative_tts.evaluation.judge import Sample
 from speculative_tts.evaluation.judges import dnsmos, ge2e
+from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.similarity import cosine
 
 SAME = ("237_134493_000015_000004", "237_126133_000029_000000")
@@ -35,10 +35,10 @@ def test_short_and_silent_waves_have_embeddings() -> None:
 
 def test_floor_is_the_mean_over_other_speakers() -> None:
     samples = [
-        Sample("a", "", "out a", "anna", prompt_audio="prompt a"),
-        Sample("b", "", "out b", "bert", prompt_audio="prompt b"),
-        Sample("c", "", "out c", "bert", prompt_audio="prompt c"),
-        Sample("d", "", "out d", "dora"),
+        ScoreRow("a", "", "out a", "anna", prompt_audio="prompt a"),
+        ScoreRow("b", "", "out b", "bert", prompt_audio="prompt b"),
+        ScoreRow("c", "", "out c", "bert", prompt_audio="prompt c"),
+        ScoreRow("d", "", "out d", "dora"),
     ]
     measured = {
         "out a": [1.0, 0.0],
@@ -57,13 +57,13 @@ def test_floor_is_the_mean_over_other_speakers() -> None:
 
 def test_a_voice_without_length_has_no_cosine() -> None:
     """It was NaN, which stood in scores.jsonl."""
-    samples = [Sample("a", "", "out", "anna", prompt_audio="prompt")]
+    samples = [ScoreRow("a", "", "out", "anna", prompt_audio="prompt")]
     rows = ge2e.Ge2e().score(samples, {"out": [0.0, 0.0], "prompt": [1.0, 0.0]})
     assert rows == [{"similarity": None, "similarity_floor": None}]
 
 
 def test_one_speaker_has_no_floor() -> None:
-    samples = [Sample("a", "", "out", "anna", prompt_audio="prompt")]
+    samples = [ScoreRow("a", "", "out", "anna", prompt_audio="prompt")]
     rows = ge2e.Ge2e().score(samples, {"out": [1.0], "prompt": [1.0]})
     assert rows == [{"similarity": 1.0, "similarity_floor": None}]
 

@@ -10,9 +10,9 @@ import yaml
 from scored_runs import record
 
 from speculative_tts.commands import eval as command
-from speculative_tts.evaluation.judge import Sample
 from speculative_tts.evaluation.judges.seedtts import SeedTtsWhisper, normalise
 from speculative_tts.evaluation.registry import RECOGNISERS
+from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.schema.evaluate import EvalConfig, Recogniser
 
 
@@ -67,7 +67,7 @@ def test_seed_tts_evals_normaliser(text: str, plain: str) -> None:
 
 def test_seed_tts_evals_judge(tmp_path: Path) -> None:
     judge = SeedTtsWhisper(tiny_judges.whisper(tmp_path / "w"))
-    (row,) = judge.score([Sample("a", "Fifty twenty-five", "a.wav")], {"a.wav": "50 twentyfive."})
+    (row,) = judge.score([ScoreRow("a", "Fifty twenty-five", "a.wav")], {"a.wav": "50 twentyfive."})
     assert (row["substitutions"], row["words"]) == (1, 2)
     assert judge.options["normaliser"] == "seed-tts-eval, English"
     assert Recogniser.seedtts in RECOGNISERS

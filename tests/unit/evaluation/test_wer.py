@@ -137,7 +137,7 @@ def test_last_words_lost(heard: str, lost: int) -> None:
 def test_an_utterance_cut_at_the_limit_is_no_early_stop(
     lost: int, stop: str | None, early: float | None
 ) -> None:
-    row = ScoreRow("a", "", 0, "", "", columns={"last_words_lost": lost, "stop": stop})
+    row = ScoreRow("a", "", "", columns={"last_words_lost": lost, "stop": stop})
     assert METRICS["stopped_early"].columns(row)[0] == early
 
 

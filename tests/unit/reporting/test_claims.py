@@ -13,7 +13,6 @@ from speculative_tts.reporting.experiments import TINY
 from speculative_tts.reporting.fill_claims import Finding, _whole, figure_of, verdict
 from speculative_tts.reporting.needs import Chosen
 from speculative_tts.reporting.quantities import quantity
-from speculative_tts.reporting.results import Result
 from speculative_tts.reporting.runs import Run
 from speculative_tts.reporting.shown import REPORTS
 
@@ -67,12 +66,12 @@ def test_a_starved_machine_is_said_in_its_row() -> None:
 
     def starved(own: float, of_processes: float | None) -> str:
         told = {"memory": {"gb_per_second": own, "quiet": 10.0}}
-        return Result((Run(Path("run"), {}, {"memory": of_processes}, told),)).starved
+        return Run(Path("run"), {}, {"memory": of_processes}, told).starved
 
     found = [starved(9.0, speed) for speed in (5.0, 8.0, None)]
     assert found == ["starved: 5 GB/s a core, quiet 10", "", ""]
     assert starved(5.0, None) == "starved: 5 GB/s a core, quiet 10", "a run of one process"
-    assert Result((Run(Path("run"), {}, {}, {}),)).starved == "", "an older run"
+    assert Run(Path("run"), {}, {}, {}).starved == "", "an older run"
 
 
 def test_claims_are_of_four_kinds_and_what_must_hold_is_no_evidence() -> None:
@@ -113,14 +112,17 @@ def test_a_ratio_is_over_the_other_systems_figure() -> None:
     def figure(value: float) -> dict[str, float]:
         return {"value": value, "low": 0.8 * value, "high": 1.25 * value, "processes": 5}
 
-    fast, slow = (Result((), {"metrics": {"speedup": figure(value)}}) for value in (1.4, 0.05))
+    fast, slow = (
+        Run(Path(name), {}, {"metrics": {"speedup": figure(value)}}, {})
+        for name, value in (("fast", 1.4), ("slow", 0.05))
+    )
     claim = Claim("", "", "speedup", "fast", over="slow", above=2.0)
-    found = figure_of(claim, Chosen({"fast": fast, "slow": slow}))
+    found = figure_of(claim, Chosen({"fast": (fast,), "slow": (slow,)}))
     assert (found.value, found.low, found.high) == pytest.approx((28.0, 28 * 0.64, 28 / 0.64))
     assert verdict(found, claim) is Finding.shows
     assert Measure(1.0, -0.1, 2.0).over(Measure(2.0, 1.0, 3.0)) == Measure(0.5)
     assert Measure(1.0, 0.9, 1.1).over(Measure(0.1, -0.1, 0.3)) == Measure(10.0)
-    alone = figure_of(claim, Chosen({"fast": fast}))
+    alone = figure_of(claim, Chosen({"fast": (fast,)}))
     assert verdict(alone, claim) is Finding.missing
 
 
@@ -218,8 +220,9 @@ def test_every_claim_names_its_test_and_its_command(page: dict[str, dict[str, st
         assert row["paper"]
 
 
-def test_claims_speak_of_systems_and_quantities_that_are_there() -> None:
-    for table in REPORTS["claims"](TINY).claims:
+@pytest.mark.parametrize("name", ["claims", "retest"])
+def test_claims_speak_of_systems_and_quantities_that_are_there(name: str) -> None:
+    for table in REPORTS[name](TINY).claims:
         for claim in table.claims:
             assert {claim.of, claim.minus or claim.of} <= set(table.rows)
             assert quantity(claim.quantity).heading

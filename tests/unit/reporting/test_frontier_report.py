@@ -29,10 +29,10 @@ def test_what_a_need_leaves_open_of_a_rule_is_as_the_rule_is_set(
     speculated(tmp_path, "usual", "typical", 0.1, **TYPICAL)
     speculated(tmp_path, "wider", "typical", 0.4, **TYPICAL | {"alpha": 0.5})
     need = Need("typical", {"rule.name": "typical", **asked})
-    (run,) = choose(find_runs(tmp_path), {"typical": need}).results["typical"].runs
+    (run,) = choose(find_runs(tmp_path), {"typical": need}).results["typical"].seeds
     assert run.name == "usual"
     named = Need("typical", {**need.where, "rule.alpha": 0.5})
-    (run,) = choose(find_runs(tmp_path), {"typical": named}).results["typical"].runs
+    (run,) = choose(find_runs(tmp_path), {"typical": named}).results["typical"].seeds
     assert run.name == "wider"
 
 
@@ -40,7 +40,7 @@ def test_a_run_from_before_a_setting_came_counts(tmp_path: Path) -> None:
     speculated(tmp_path, "old", "exact", 0.0)
     speculated(tmp_path, "by-blocks", "exact", 0.4, block=True)
     need = Need("exact", {"rule.name": "exact"})
-    (run,) = choose(find_runs(tmp_path), {"exact": need}).results["exact"].runs
+    (run,) = choose(find_runs(tmp_path), {"exact": need}).results["exact"].seeds
     assert run.name == "old"
 
 

@@ -9,8 +9,7 @@ from synthetic_runs import make_run
 from speculative_tts.commands.report import main
 from speculative_tts.evaluation.ratings import MeanRating, read_ratings, write_rating
 from speculative_tts.reporting.experiments import TINY
-from speculative_tts.reporting.results import Result
-from speculative_tts.reporting.runs import find_runs
+from speculative_tts.reporting.runs import find_runs, pooled
 from speculative_tts.reporting.shown import REPORTS
 
 
@@ -52,7 +51,7 @@ def test_seeds_share_the_figure_of_the_one_that_was_heard(runs: Path, tmp_path: 
     found = [run for run in find_runs(runs).runs if run.name.startswith("draft")]
     write_rating(found[0].folder, "mos", heard(3.1))
     found = [run for run in find_runs(runs).runs if run.name.startswith("draft")]
-    both = Result(tuple(found))
+    both = pooled(found, {})
     assert both.measure("mos").value == 3.1
     assert both.measure("mos").sd == 1.1  # of ratings, as PCG prints, not of seeds
     assert both.measure("wer").n == 12

@@ -159,7 +159,7 @@ def test_runs_with_all_seeds_win_over_a_nearer_one_with_a_single_seed(tmp_path: 
         make_run(tmp_path, "speculative", rule="tolerance", beta=0.3, n=12, seed=seed)
         group_run(tmp_path, 40.0, 0.4, seed)
     group_run(tmp_path, 30.0, 0.3)
-    chosen = choose(find_runs(tmp_path), NEEDS).results["pcg"].runs
+    chosen = choose(find_runs(tmp_path), NEEDS).results["pcg"].seeds
     assert [run.config["rule.groups.mean_size"] for run in chosen] == [40.0, 40.0]
     assert [run.seed for run in chosen] == [0, 1]
 
@@ -171,7 +171,7 @@ def test_whole_drafts_are_another_system(tmp_path: Path) -> None:
     config = config_of("speculative", "group", 0.3, 3, 0)
     config["rule"] = {"name": "group", "groups": groups_of(40.0), "block": True}
     write_run(tmp_path / "whole", config, 0.3, n=12)
-    (found,) = choose(find_runs(tmp_path), NEEDS).results["pcg"].runs
+    (found,) = choose(find_runs(tmp_path), NEEDS).results["pcg"].seeds
     assert found.config["rule.groups.mean_size"] == 10.0
 
 

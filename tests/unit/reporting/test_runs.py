@@ -100,7 +100,7 @@ def test_seeds_are_gathered_and_the_newest_of_a_seed_is_taken(tmp_path: Path) ->
     make_run(tmp_path, "target", seed=0, n=4, date="2026-01-01")
     make_run(tmp_path, "target", seed=0, n=4, date="2026-02-01", instrument=5)
     selection = choose(find_runs(tmp_path), {"target": TARGET})
-    runs = selection.results["target"].runs
+    runs = selection.results["target"].seeds
     assert [run.seed for run in runs] == [0, 1]
     assert runs[0].provenance["date"] == "2026-02-01"
     assert selection.remarks == ("target-s0-00000000 left out: a newer run has its seed",)
@@ -113,7 +113,7 @@ def test_other_weights_are_another_context(tmp_path: Path) -> None:
         changed = provenance | {"date": date, "weights": {"target": weights}}
         (folder / "provenance.json").write_text(json.dumps(changed))
     selection = choose(find_runs(tmp_path), {"target": TARGET})
-    assert len(selection.results["target"].runs) == 1
+    assert len(selection.results["target"].seeds) == 1
     assert "weights.target=" in selection.remarks[0]
 
 

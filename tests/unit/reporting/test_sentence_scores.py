@@ -11,8 +11,12 @@ from kept_runs import (
     tokens_a_round,
 )
 
+from speculative_tts.evaluation.registry import METRICS
+from speculative_tts.evaluation.rows import ScoreRow
+from speculative_tts.evaluation.summary import Bootstrap, interval
+
 FOLDER, SEEDS, LAYER = "sentences", "sentences/seeds", "sentences/recurrent"
-LOST = [  # row of the results page, folder, run: words that it loses beside the exact rule
+LOST = [  # row of the results page, folder, run: words that it loses beside the target
     ("`drafter=recurrent`, SSD 0.2", LAYER, "speculative-tolerance-b0.2-"),
     ("`drafter=recurrent`, SSD 0.4", LAYER, "speculative-tolerance-b0.4-"),
     ("`drafter=recurrent`, PCG, groups of 37.5", LAYER, "speculative-group-m37.5-"),
@@ -36,10 +40,20 @@ def test_a_paired_difference_of_drafts() -> None:
     assert_difference(pcg, ssd, "wer", row, "advantage")
 
 
-def test_what_a_tolerance_costs_by_a_draft_of_another_seed() -> None:
+def test_what_a_tolerance_costs_and_groups_gain_by_a_draft_of_another_seed() -> None:
     exact = scores(SEEDS, "speculative-exact-k3-s0-a307f1df")
     ssd = scores(SEEDS, "speculative-tolerance-b0.4-k3-s0-8d0886d0")
-    assert_difference(exact, ssd, "wer", cells("sentences/training_seeds", "lm1"), "cost")
+    pcg = scores(SEEDS, "speculative-group-m230-k3-s0-04d8182e")
+    row = cells("sentences/training_seeds", "draft1")
+    assert_difference(exact, ssd, "wer", row, "ssd_0.4_cost")
+    assert_difference(ssd, pcg, "wer", row, "pcg_230_gain")
+
+
+def test_what_a_tolerance_costs_by_a_layer_of_another_seed() -> None:
+    exact = scores("sentences/layer_seeds", "speculative-exact-k3-recurrent-s0-f7473a36")
+    ssd = scores("sentences/layer_seeds", "speculative-tolerance-b0.4-k3-recurrent-s0-1e14af06")
+    row = cells("sentences/layer_seeds/training_seeds", "recurrent1")
+    assert_difference(exact, ssd, "wer", row, "cost")
 
 
 def test_tokens_a_round_follow_from_the_records() -> None:
@@ -62,21 +76,52 @@ def test_cells_by_base_and_by_the_sampler_of_pcgs_paper() -> None:
 
 @pytest.mark.parametrize(("row", "folder", "run"), LOST, ids=str)
 def test_what_the_results_page_says_of_lost_words(row: str, folder: str, run: str) -> None:
-    exact = scores(FOLDER, "speculative-exact-k3-s0")
-    value, low, high = (f"{100 * one:.1f}" for one in difference(exact, scores(folder, run), "wer"))
+    """Rows of the recurrent layer were set beside the exact run of the other drafter.
+
+    That run came out 1.2 points below the target, whose distribution it has, and a loss that
+    is not shown was printed as one that is.
+    """
+    value, low, high = points(scores(FOLDER, "target-s0"), scores(folder, run))
     page = (RESULTS / "README.md").read_text(encoding="utf-8")
     (line,) = (one for one in page.splitlines() if one.startswith(f"| {row}"))
+    (heading,) = (one for one in page.splitlines() if one.startswith("| drafter, rule, lookahead"))
     assert line.endswith(f"| {value} [{low}, {high}] |")
+    assert heading.endswith("| words lost beside the target, points |")
 
 
-@pytest.mark.parametrize("column", [3, 4], ids=["shipped", "nine minutes before"])
-def test_both_passes_of_the_clock_stand_on_the_results_page(column: int) -> None:
-    table = "speeds/sentences" if column == 3 else "speeds/first/sentences"
+def test_what_the_results_page_says_of_the_exact_run() -> None:
+    target, exact = scores(FOLDER, "target-s0"), scores(FOLDER, "speculative-exact-k3-s0")
+    value, low, high = points(exact, target)
+    page = (RESULTS / "README.md").read_text(encoding="utf-8")
+    assert f"came out {value} points [{low}, {high}] below the target" in page
+
+
+def points(a: list[ScoreRow], b: list[ScoreRow]) -> tuple[str, ...]:
+    """Return the words that b errs on beyond a, in points with the interval, as pages print it."""
+    return tuple(f"{100 * one:.1f}" for one in difference(a, b, "wer"))
+
+
+@pytest.mark.parametrize(
+    ("column", "table"), [(3, "speeds"), (4, "speeds/slt"), (5, "speeds/slt_first")]
+)
+def test_every_pass_of_the_clock_stands_on_the_results_page(column: int, table: str) -> None:
     page = (RESULTS / "README.md").read_text(encoding="utf-8")
     (section,) = (one for one in page.split("\n## ") if one.startswith("Any English sentence"))
     lines = [one for one in section.splitlines() if one.startswith(("| `drafter", "| 7-layer"))]
     keys = ["recurrent-2", "recurrent-3", "ssd-0.2-3", "ssd-0.4-3", "pcg-37.5-3", "pcg-230-3"]
     for line, key in zip(lines, [*keys, "second-3", "second_ssd-0.4-3"], strict=True):
-        row = cells(table, key)
+        row = cells(f"{table}/sentences", key)
         mean, low, high = (f"{float(row[f'speedup{one}']):.2f}" for one in ("", "_low", "_high"))
         assert line.split(" | ")[column - 1] == f"{mean} [{low}, {high}]"
+
+
+@pytest.mark.parametrize("run", ["6c5b22be", "132c5c8c", "96693e37"])
+def test_what_the_page_of_lists_says_that_base_hears(run: str) -> None:
+    """README led with two figures of which no list and no scores were kept."""
+    rows = scores("sentences/lists", f"target-s0-{run}")
+    found = interval(rows, METRICS["wer"], Bootstrap())
+    value, low, high = (f"{100 * (one or 0):.1f}" for one in (found.value, found.low, found.high))
+    page = (RESULTS / "sentences/lists/README.md").read_text(encoding="utf-8")
+    (line,) = (one for one in page.splitlines() if run in one)
+    assert line.split(" | ")[1] == str(len(rows))
+    assert f"| {value} [{low}, {high}] |" in line

@@ -1,8 +1,10 @@
 """results/claims says what today's definitions say, and the pages count as it counts."""
 
 import csv
+import json
 import re
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from shipped import read_table
 
 from speculative_tts.reporting.definitions import ClaimKind
 from speculative_tts.reporting.experiments import TINY
-from speculative_tts.reporting.fill_claims import PLACE, Finding, counts
+from speculative_tts.reporting.fill_claims import VERDICT, Finding, counts
 from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.reporting.tables import Block
 
@@ -21,6 +23,7 @@ CLAIMS = {
 }
 ANSWERS = [one.value for one in (Finding.shows, Finding.unclear, Finding.opposite)]
 REGISTERED = re.compile(r" \(registered as: .*\)$")
+SWAP_MENDED = "2026-11-26T11:10:53+00:00"  # since then a swapped token draws another one
 HEADLINE = re.compile(r"(.*): (reproduces|not shown|not reproduced)\b")
 
 
@@ -28,8 +31,8 @@ def text(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
 
-def blocks() -> list[Block]:
-    return list(read_table(ROOT / "results/claims", REPORT, "claims").blocks)
+def blocks() -> Mapping[str, Block]:
+    return read_table(ROOT / "results/claims", REPORT, "claims").blocks
 
 
 def rows(folder: str) -> list[dict[str, str]]:
@@ -46,18 +49,17 @@ def test_each_claim_has_its_words_and_stands_among_its_kind() -> None:
     assert {row["key"]: claimed(row) for row in rows("claims")} == {
         key: claim.text for key, claim in CLAIMS.items()
     }
-    kinds = {line.key: block.title for block in blocks() for line in block.lines}
+    kinds = {key: title for title, block in blocks().items() for key in block}
     assert kinds == {key: claim.kind.value for key, claim in CLAIMS.items()}
 
 
-@pytest.mark.parametrize("number", range(len(ClaimKind)))
-def test_the_results_page_counts_as_the_report(number: int) -> None:
+@pytest.mark.parametrize("kind", ClaimKind)
+def test_the_results_page_counts_as_the_report(kind: ClaimKind) -> None:
     """The page split kinds that the report counted together."""
-    block = blocks()[number]
-    found = Counter(line.cells[PLACE].value for line in block.lines)
-    parts = "parts of " if number == len(ClaimKind) - 1 else ""
+    found = Counter(line[VERDICT].value for line in blocks()[kind.value].values())
+    parts = "parts of " if kind is ClaimKind.headline else ""
     cells = " | ".join(str(found[one] or "") for one in ANSWERS)
-    line = f"| {parts}{block.title.partition(':')[0]}, {found.total()} | {cells} |"
+    line = f"| {parts}{kind.value.partition(':')[0]}, {found.total()} | {cells} |"
     assert line.lower() in text("results/README.md").lower()
 
 
@@ -80,6 +82,37 @@ def test_a_registered_claim_has_the_words_of_the_same_test_today() -> None:
     assert len(known) > 15
     for row in known:
         assert REGISTERED.sub("", row["system"]) == today[row["test"]]
+
+
+@pytest.mark.parametrize(
+    ("claims", "heard"),
+    [
+        ("claims", "swap/pcg"),
+        ("registered/claims", "registered/claims"),
+        ("sentences/pcg_sampler/claims", "sentences/pcg_sampler/claims"),
+    ],
+)
+def test_a_claim_on_swaps_says_by_which_test_it_was_heard(claims: str, heard: str) -> None:
+    """Two registered claims were of swaps that might draw the token itself, and said so nowhere."""
+    runs = json.loads(text(f"results/{heard}/runs.json"))
+    dates = [run["provenance"]["date"] for name, run in runs.items() if name.startswith("swap-")]
+    on_swaps = [row for row in rows(claims) if "swaps (size" in row["test"]]
+    assert dates
+    assert on_swaps
+    for row in on_swaps:
+        assert ("a token might draw itself" in row["system"]) == (min(dates) < SWAP_MENDED)
+
+
+def test_the_claims_on_swaps_are_of_the_mended_test() -> None:
+    table = {
+        row["key"]: row for row in csv.DictReader(text("results/swap/pcg/table2.csv").splitlines())
+    }
+    for row in rows("claims"):
+        if size := re.search(r"swaps \(size (.*)\)", row["test"]):
+            swapped = table[size[1]]
+            assert [row["here"], row["here_low"], row["here_high"]] == [
+                swapped[f"wer_minus_target{end}"] for end in ("", "_low", "_high")
+            ]
 
 
 def test_the_results_page_counts_what_was_registered() -> None:

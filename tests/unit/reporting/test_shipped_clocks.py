@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from clocks import clocked, of_clock, places, under_clock
 from draw_page import report_folders
+from markdown_tables import blocks
 from shipped import read_page, read_table
 
 from speculative_tts.evaluation.processes import ENOUGH
@@ -41,6 +42,10 @@ FIGURES = [
 def read(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
+
+
+def headings(page: Path) -> list[list[str]]:
+    return [list(block) for block in blocks(page.read_text(encoding="utf-8"))]
 
 
 def measured(row: dict[str, str]) -> dict[str, str]:
@@ -100,6 +105,26 @@ def test_a_figures_points_have_the_names_of_today(place: Path, figure: FigureDef
     assert {tuple(row[key] for key in ("plot", "series", "kind", "tag")) for row in own} <= known
 
 
+SPEED = re.compile(r"speed|tokens/s|ms/token|ms a token|first audio|microseconds", re.IGNORECASE)
+REPORTED = {place / f"{one.name}.md" for _, place, one in TABLES} | {
+    place / f"{one.name}.md" for place, one in FIGURES
+}
+OTHERS = [  # pages of speeds that no report makes
+    page
+    for page in sorted(SHIPPED.rglob("*.md"))
+    if page not in REPORTED and page.name not in {"README.md", "claims.md", "LOG.md"}
+    if page.parent.name != "log"
+    if any(SPEED.search(head) for heads in headings(page) for head in heads)
+]
+
+
+@pytest.mark.parametrize("page", OTHERS, ids=[str(one.relative_to(SHIPPED)) for one in OTHERS])
+def test_any_other_page_says_above_its_tables_of_how_many_processes_it_is(page: Path) -> None:
+    """Benches gave intervals over the prompts of a single process, and said so elsewhere."""
+    top, _, _ = page.read_text(encoding="utf-8").partition("\n| ")
+    assert re.search(rf"\b(one process|in {ENOUGH} processes)\b", top)
+
+
 @pytest.mark.parametrize("place", [SHIPPED / "claims", SHIPPED / "registered" / "claims"])
 def test_a_speed_of_few_processes_gets_no_verdict(place: Path) -> None:
     rows = [row for row in read(place / "claims.csv") if row["test"].startswith("speedup")]
@@ -126,10 +151,10 @@ def test_clocks_are_the_same_in_markdown_and_csv(
 ) -> None:
     """Retiming writes both; each printed speed is the CSV's, rounded."""
     rows = {row["key"]: row for row in read(place / f"{table.name}.csv")}
-    for block in read_table(place, report, table.name).blocks:
-        for line in block.lines:
-            known = [abs(float(t)) for c, t in rows[line.key].items() if clocked(c) and _number(t)]
-            for heading, cell in zip(block.headings, line.cells, strict=True):
+    for block in read_table(place, report, table.name).blocks.values():
+        for key, line in block.items():
+            known = [abs(float(t)) for c, t in rows[key].items() if clocked(c) and _number(t)]
+            for heading, cell in line.items():
                 number = cell.measure.value if under_clock(heading) and cell.measure else None
                 if number is not None:
                     digits = len(cell.value.partition(".")[2])

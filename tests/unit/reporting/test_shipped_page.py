@@ -20,10 +20,9 @@ from speculative_tts.reporting.points import LOSS, _target, answers, retimed
 from speculative_tts.reporting.runs import Run
 from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.reporting.tables import (
-    Block,
+    SYSTEM,
     Cell,
     Heading,
-    Line,
     Table,
     comma_separated,
     markdown,
@@ -118,18 +117,23 @@ def test_every_table_that_a_report_ships_is_on_the_page() -> None:
 def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:
     """Every kind of cell, a heading with commas, texts that Markdown escapes."""
     headings = [
+        SYSTEM,
         Heading("WER %", "pocketsphinx word grammar", "wer"),
         Heading("SIM", "paper (SS, ERes2Net)", "paper_similarity"),
         Heading("Δ WER to target alone, k = 3", "points [95 % CI] p", "wer_minus_target"),
         Heading("speedup", "", "speedup"),
     ]
     cells = [
-        Cell(Measure(2.5, 1.9, 3.2)),
-        Cell(text="43.7 ± 0.1"),
-        Cell(Measure(-0.05, -0.78, 0.68, p=1.0), signed=True),
-        Cell(Measure(1.8, sd=0.06), spread="sd"),
+        Cell("SSD | <b>[x](y)"),
+        Cell.of(Measure(2.5, 1.9, 3.2)),
+        Cell("43.7 ± 0.1"),
+        Cell.of(Measure(-0.05, -0.78, 0.68, p=1.0), signed=True),
+        Cell.of(Measure(1.8, sd=0.06), spread="sd"),
     ]
-    lines = [Line("ssd", "SSD | <b>[x](y)", cells), Line("none", "none", [Cell()] * 4)]
+    block = {
+        "ssd": dict(zip(headings, cells, strict=True)),
+        "none": dict(zip(headings, [Cell("none"), *[Cell()] * 4], strict=True)),
+    }
     table = Table(
         "table1",
         "Title",
@@ -139,7 +143,7 @@ def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:
         ("a run",),
         "Beware.",
         "Who spoke.",
-        blocks=[Block("Part", headings, lines)],
+        blocks={"Part": block},
     )
     report = REPORTS["ssd"](TINY)
     (tmp_path / "table1.md").write_text(markdown(table), encoding="utf-8")

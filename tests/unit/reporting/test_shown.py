@@ -29,7 +29,7 @@ class Read(dict[str, int]):
 
 def columns_of(metric: Metric) -> set[str]:
     read = Read()
-    metric.columns(ScoreRow("u", "s", 0, "", "", columns=read))
+    metric.columns(ScoreRow("u", "", "", "s", columns=read))
     return set(read)
 
 

@@ -3,16 +3,17 @@
 import csv
 import io
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from speculative_tts.evaluation.statistics import NOTHING, Measure
 from speculative_tts.reporting.tables import (
+    SYSTEM,
     Block,
     Cell,
     Heading,
-    Line,
     Table,
     comma_separated,
     escape,
@@ -24,52 +25,44 @@ from speculative_tts.reporting.tables import (
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "reporting"
 
+LABELS = {"target": "Target alone", "ssd": "SSD (β = 0.4) & more_or_less"}
+
+
+def block(headings: Sequence[Heading], **cells: Sequence[Cell]) -> Block:
+    return {
+        key: {SYSTEM: Cell(LABELS[key]), **dict(zip(headings, figures, strict=True))}
+        for key, figures in cells.items()
+    }
+
+
 TABLE = Table(
     name="example",
     title="An example: 2 systems",
-    blocks=(
-        Block(
-            "Beside the paper",
+    blocks={
+        "Beside the paper": block(
             (
                 Heading("WER %", "pocketsphinx word grammar", "wer"),
                 Heading("WER %", "paper", "paper_wer"),
                 Heading("LM-RTF", "here", "lm_rtf"),
             ),
-            (
-                Line(
-                    "target",
-                    "Target alone",
-                    (
-                        Cell(Measure(2.6389, 1.4549, 3.75, n=120)),
-                        Cell(text="3.67"),
-                        Cell(Measure(0.21253, 0.2114, 0.2138, n=120), digits=3),
-                    ),
-                ),
-                Line(
-                    "ssd",
-                    "SSD (β = 0.4) & more_or_less",
-                    (
-                        Cell(Measure(6.1, sd=0.44, n=120), spread="sd", digits=1),
-                        Cell(text="-"),
-                        Cell(NOTHING),
-                    ),
-                    rule_above=True,
-                ),
+            target=(
+                Cell.of(Measure(2.6389, 1.4549, 3.75, n=120)),
+                Cell("3.67"),
+                Cell.of(Measure(0.21253, 0.2114, 0.2138, n=120), 3),
+            ),
+            ssd=(
+                Cell.of(Measure(6.1, sd=0.44, n=120), 1, spread="sd"),
+                Cell("-"),
+                Cell.of(NOTHING),
             ),
         ),
-        Block(
-            "Differences",
+        "Differences": block(
             (Heading("Δ WER to target", "", "wer_minus_target"),),
-            (
-                Line("target", "Target alone", (Cell(NOTHING),)),
-                Line(
-                    "ssd",
-                    "SSD (β = 0.4) & more_or_less",
-                    (Cell(Measure(-0.812, -1.9, 0.2, p=0.0123, n=118), signed=True),),
-                ),
-            ),
+            target=(Cell.of(NOTHING),),
+            ssd=(Cell.of(Measure(-0.812, -1.9, 0.2, p=0.0123, n=118), signed=True),),
         ),
-    ),
+    },
+    ruled=("ssd",),
     caption=("120 utterances.", "Brackets: 95 % intervals."),
     notes=("100 % of it is made up.",),
     origin=("Commands: `sst-decode experiment=a_b`",),
@@ -124,13 +117,13 @@ def test_p_values_in_words(p: float, text: str) -> None:
 
 
 def test_a_rounded_zero_has_no_sign() -> None:
-    assert Cell(Measure(-0.001), signed=True).value == "0.00"
-    assert Cell(Measure(-0.01), signed=True).value == "\N{MINUS SIGN}0.01"
+    assert Cell.of(Measure(-0.001), signed=True).value == "0.00"
+    assert Cell.of(Measure(-0.01), signed=True).value == "\N{MINUS SIGN}0.01"
 
 
 def test_pipes_do_not_break_markdown() -> None:
-    block = Block("b", (Heading("x", "", "x"),), (Line("a", "a|b", (Cell(NOTHING),)),))
-    assert r"| a\|b | - |" in markdown(Table("t", "t", blocks=(block,)))
+    line = {SYSTEM: Cell("a|b"), Heading("x", "", "x"): Cell.of(NOTHING)}
+    assert r"| a\|b | - |" in markdown(Table("t", "t", blocks={"b": {"a": line}}))
 
 
 @pytest.mark.parametrize("number", [None, float("nan"), float("inf")])

@@ -6,15 +6,28 @@ tensor, or changes one, would be a kernel of its own in the captured round.
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
-from decoders import requests
-from static_loops import DRAFTERS, LOOKAHEAD, SAMPLERS, moved, other_loops, rounds, speculation
+from block_folders import random_block
+from decoders import STOPS, build, requests, state
+from static_loops import (
+    DRAFTERS,
+    LOOKAHEAD,
+    RULES,
+    SAMPLERS,
+    moved,
+    other_loops,
+    rounds,
+    speculation,
+)
 from triton_tests import needs_triton
 
 from speculative_tts.bench.gpu_limits import TorchKernels
+from speculative_tts.decoding.drafters.block import BlockDrafter
 from speculative_tts.decoding.loops.graphs import Loop
+from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.models.gpu.triton_runtime import anywhere
 from speculative_tts.native import library
 from speculative_tts.schema.decode import Kernels
@@ -66,6 +79,18 @@ def test_a_step_is_fused(name: str) -> None:
         seen = operations(loop)
     assert seen.keys() <= MOVES
     assert seen.total() <= 3
+
+
+def test_what_a_block_drafters_round_leaves_to_torch() -> None:
+    """docs/gpu.md says it: norms, rotation and attention of its layers have no kernels."""
+    with anywhere():
+        block: BlockDrafter = moved(random_block(build(state(3))), META)
+        parts = RULES["exact"], SAMPLERS["all"], STOPS, LOOKAHEAD
+        seen = operations(
+            rounds(Speculation(block.verifier, block, *parts), moved(requests(3), META))
+        )
+    page = (Path(__file__).parents[4] / "docs" / "gpu.md").read_text(encoding="utf-8")
+    assert f"torch has {seen.total()} kernels a round of two layers" in page
 
 
 def test_the_count_sees_torchs_kernels() -> None:

@@ -1,0 +1,169 @@
+"""Write the differences between systems that pages name and no other table has.
+
+    python scripts/differences.py results   # writes results/differences.md and .csv
+
+Both systems of a difference are runs whose scores ship (`scores.csv` names those of tables); a
+difference is paired by utterance. The pages link to the table that this makes.
+"""
+
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from keep_runs import ENDING
+from score_index import read_scores
+
+from speculative_tts.evaluation.compare import compare_rows
+from speculative_tts.evaluation.rows import ScoreRow
+from speculative_tts.evaluation.summary import Bootstrap
+from speculative_tts.files import write_atomic
+from speculative_tts.reporting import tables
+from speculative_tts.reporting.selection import difference
+
+NAME, LENGTH = "differences", "acceptance_length"
+SENTENCES, LAYER = "sentences", "sentences/recurrent"
+FINE, FEW_HOURS = "fine_drafts", "ssd_draft"
+EXACT, ALONE = (SENTENCES, "speculative-exact-k3-s0-51af5691"), (SENTENCES, "target-s0-")
+BASE, BASE_ALONE = "sentences/base", ("sentences/base", "target-s0-")
+BASE_CODEC = (BASE, "codec-s0-")
+BASE_EXACT, BASE_SSD4 = (BASE, "speculative-exact-k3-s0-"), (BASE, "speculative-tolerance-b0.4-")
+LAYER_SSD2, LAYER_SSD4 = ((LAYER, f"speculative-tolerance-b{beta}-") for beta in (0.2, 0.4))
+LAYER_PCG37, LAYER_PCG230 = ((LAYER, f"speculative-group-m{size}-") for size in (37.5, 230))
+DRAFT_SSD2 = (SENTENCES, "speculative-tolerance-b0.2-k3-s0-26374dc8")
+DRAFT_SSD4 = (SENTENCES, "speculative-tolerance-b0.4-k3-s0-4b3a99cf")
+DRAFT_PCG230 = (SENTENCES, "speculative-group-m230-k3-s0-")
+(
+    OWN,
+    FEW,
+    PAPER,
+) = (  # SSD's own draft after 15 hours of speech and after 1.4, and draft=paper: alone
+    (FINE, "draft-s0-b9ead46c"),
+    (FEW_HOURS, "draft-s0-af12c9f7"),
+    (FEW_HOURS, "draft-s0-7dea2ab2"),
+)
+OWN_EXACT = (FINE, "speculative-exact-k3-s0-c52ea4c1")
+FEW_EXACT = (FEW_HOURS, "speculative-exact-k3-s0-8f380c75")
+OWN_SSD4 = (FINE, "speculative-tolerance-b0.4-k3-s0-fc62cd6d")
+FEW_SSD4 = (FEW_HOURS, "speculative-tolerance-b0.4-k3-s0-87e469c8")
+System = tuple[str, ...]  # a folder and the beginnings of its runs' names
+
+
+def runs(folder: str, name: str, *endings: str) -> System:
+    """Return a system whose runs' names begin with `name` and an ending."""
+    return folder, *(f"{name}-{one}" for one in endings)
+
+
+EQUAL = "sentences/layer"  # groups whose rounds are as long as a tolerance's
+EQUAL_PAIR = (EQUAL, "speculative-group-m24-"), (EQUAL, "speculative-tolerance-b0.2-")
+TRAINED = "sentences/seeds"  # drafts of several training seeds; those of 1 and 2:
+TRAINED_SSD2 = runs(TRAINED, "speculative-tolerance-b0.2-k3-s0", "66f56318", "dc27b92a")
+TRAINED_SSD4 = runs(TRAINED, "speculative-tolerance-b0.4-k3-s0", "8d0886d0", "27f628bc")
+TRAINED_PCG37 = runs(TRAINED, "speculative-group-m37.5-k3-s0", "0a10b67d", "1c8c06b9")
+TRAINED_PCG230 = runs(TRAINED, "speculative-group-m230-k3-s0", "04d8182e", "d212e914")
+
+
+class Pair(NamedTuple):
+    """Two systems: `first` minus `other` in a metric."""
+
+    label: str
+    first: System
+    other: System
+    metric: str = "wer"
+
+
+BLOCKS = {
+    "Any English sentence, by Whisper tiny.en": {
+        "layer_ssd0.2": Pair("SSD 0.2 by the layer minus target", LAYER_SSD2, ALONE),
+        "layer_ssd0.4": Pair("SSD 0.4 by the layer minus target", LAYER_SSD4, ALONE),
+        "layer_pcg37.5": Pair("PCG 37.5 by the layer minus target", LAYER_PCG37, ALONE),
+        "layer_pcg230": Pair("PCG 230 by the layer minus target", LAYER_PCG230, ALONE),
+        "draft_ssd0.2": Pair("SSD 0.2 by the draft minus target", DRAFT_SSD2, ALONE),
+        "draft_ssd0.4": Pair("SSD 0.4 by the draft minus target", DRAFT_SSD4, ALONE),
+        "draft_pcg230": Pair("PCG 230 by the draft minus target", DRAFT_PCG230, ALONE),
+        "exact": Pair("exact by the draft minus target", EXACT, ALONE),
+        "ssd0.4_exact": Pair("SSD 0.4 minus exact, both by the draft", DRAFT_SSD4, EXACT),
+        "pcg230_exact": Pair("PCG 230 minus exact, both by the draft", DRAFT_PCG230, EXACT),
+        "drafters_0.2": Pair("SSD 0.2, the layer minus the draft", LAYER_SSD2, DRAFT_SSD2),
+        "drafters_0.4": Pair("SSD 0.4, the layer minus the draft", LAYER_SSD4, DRAFT_SSD4),
+        "rules_0.2": Pair("SSD 0.2 minus PCG 37.5, both by the layer", LAYER_SSD2, LAYER_PCG37),
+        "rules_0.4": Pair("SSD 0.4 minus PCG 230, both by the layer", LAYER_SSD4, LAYER_PCG230),
+        "equal_0.2": Pair("PCG 24 minus SSD 0.2, both by the layer, seeds 1 and 2", *EQUAL_PAIR),
+        "equal_0.2_length": Pair("the same", *EQUAL_PAIR, LENGTH),
+        "trained_0.2": Pair(
+            "PCG 37.5 minus SSD 0.2, drafts of training seeds 1 and 2", TRAINED_PCG37, TRAINED_SSD2
+        ),
+        "trained_0.2_length": Pair("the same", TRAINED_PCG37, TRAINED_SSD2, LENGTH),
+        "trained_0.4": Pair(
+            "PCG 230 minus SSD 0.4, drafts of training seeds 1 and 2", TRAINED_PCG230, TRAINED_SSD4
+        ),
+        "trained_0.4_length": Pair("the same", TRAINED_PCG230, TRAINED_SSD4, LENGTH),
+    },
+    "The same by Whisper base": {
+        "base_ssd0.4": Pair("SSD 0.4 by the draft minus target", BASE_SSD4, BASE_ALONE),
+        "base_exact": Pair("exact by the draft minus target", BASE_EXACT, BASE_ALONE),
+        "base_ssd0.4_exact": Pair("SSD 0.4 minus exact, both by the draft", BASE_SSD4, BASE_EXACT),
+        "base_codec": Pair("target minus recordings through the codec", BASE_ALONE, BASE_CODEC),
+    },
+    "35 words: SSD's own draft": {
+        "hours": Pair("15 hours of speech minus 1.4, alone", OWN, FEW),
+        "hours_exact": Pair("the same, exact", OWN_EXACT, FEW_EXACT, LENGTH),
+        "hours_ssd0.4": Pair("the same, SSD 0.4", OWN_SSD4, FEW_SSD4),
+        "layers": Pair("1.4 hours minus `draft=paper`, alone", FEW, PAPER),
+    },
+}
+CAPTION = (
+    "One system minus another, paired by utterance, with 95 % intervals of the bootstrap over "
+    "utterances. Layer and draft are the recurrent layer and the 7-layer draft that ship."
+)
+DIFFERENCE = tables.Heading("difference", "", "system")
+WORDS = tables.Heading("WER", "points", "wer_difference")
+LENGTH = tables.Heading("tokens per target pass", "", "acceptance_length_difference")
+
+
+def scores(results: Path, system: System) -> list[ScoreRow]:
+    """Return the scores of a system, all runs that it names."""
+    folder, *names = system
+    found = []
+    for name in names:
+        files = sorted((results / folder / "scores").glob(f"{name}*{ENDING}"))
+        if not files:
+            raise ValueError(f"{results / folder}/scores has no run {name}; keep its scores first")
+        found += files
+    return [row for file in found for row in read_scores(file)]
+
+
+def line(results: Path, pair: Pair) -> tables.Line:
+    """Return a pair's difference in the column of its metric."""
+    rows = (scores(results, system) for system in (pair.other, pair.first))
+    found = difference(compare_rows(*rows, pair.metric, Bootstrap()))
+    empty = {DIFFERENCE: tables.Cell(pair.label), WORDS: tables.Cell(""), LENGTH: tables.Cell("")}
+    if pair.metric == "wer":
+        return empty | {WORDS: tables.Cell.of(found.scaled(100), 1, signed=True)}
+    return empty | {LENGTH: tables.Cell.of(found, signed=True)}
+
+
+def table(results: Path) -> tables.Table:
+    """Return a line for each pair."""
+    blocks = {
+        title: {key: line(results, pair) for key, pair in of.items()}
+        for title, of in BLOCKS.items()
+    }
+    return tables.Table(
+        name=NAME,
+        title="Differences that no other table has",
+        caption=(CAPTION,),
+        origin=("`python scripts/differences.py results`, of the scores that ship",),
+        speech="Recordings and speakers are synthetic: Flite voices.",
+        blocks=blocks,
+    )
+
+
+def main(results: Path) -> None:
+    """Write the table."""
+    made = table(results)
+    write_atomic(results / f"{NAME}.md", tables.markdown(made))
+    write_atomic(results / f"{NAME}.csv", tables.comma_separated(made))
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))

@@ -1,0 +1,89 @@
+"""Time the checkpoints of a target and its drafters, in one process or in several.
+
+A process keeps its luck with memory for all its prompts, so several say how far its speeds reach
+beyond it. Each is a new one, loads its own models, and continues every prompt by every system in
+turn; they follow each other. Which lookaheads are timed, and single steps, are of the first.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from speculative_tts.bench import systems
+from speculative_tts.bench.asked import asked_of
+from speculative_tts.bench.engine import Continuation, Decode, Spent, continuations
+from speculative_tts.bench.peers import of_checkpoints
+from speculative_tts.costs.lookahead import LookaheadCost
+from speculative_tts.decoding.builder import build_engine
+from speculative_tts.decoding.engine import Engine
+from speculative_tts.decoding.model_cache import process_cache
+from speculative_tts.models.speech_lm import by_depth
+from speculative_tts.progress import progress
+from speculative_tts.schema.bench import BenchConfig
+from speculative_tts.workers import afresh
+
+Times = dict[str, list[Spent]]  # of each prompt, by system
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """What one process has loaded to time it: the target's engine, and those that draft."""
+
+    config: BenchConfig
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The target alone; raise ValueError for one whose steps are not timed."""
+        config = self.config
+        fixed = dataclasses.replace(config, lookahead=1) if config.seeks_lookahead else config
+        engine = build_engine(fixed, kept=process_cache(config.runtime.device.value))
+        if by_depth(engine.target.layout):
+            raise ValueError(
+                f"{config.target.path} has a depth decoder, whose steps sst-bench does not time; "
+                "give another target, or look at a run's own seconds (sst-decode)"
+            )
+        return engine
+
+    @cached_property
+    def engines(self) -> Mapping[str, Engine]:
+        """Engines that speculate, by drafter and rule."""
+        models = process_cache(self.config.runtime.device.value)
+        return systems.speculative(self.config, self.engine, models)
+
+    @cached_property
+    def prompts(self) -> list[Continuation]:
+        """Prompts of the test list, each to be continued by exactly config.tokens tokens."""
+        number, prompts = self.config.tokens, []
+        for one in asked_of(self.config, self.engine):
+            request = dataclasses.replace(one.request, min_tokens=number, max_tokens=number)
+            prompts.append(Continuation(request, self.engine.target.prompt_ids(one.prompt)))
+        return prompts
+
+    def lookaheads(self) -> dict[str, list[LookaheadCost]]:
+        """Return what each lookahead costs and brings, by drafter and rule."""
+        return systems.lookaheads(self.engines, self.prompts)
+
+    def continued(self, drafted: systems.Lookaheads) -> Times:
+        """Time all continuations by every system, drafting so many tokens, in this process."""
+        decodes: dict[str, Decode] = systems.ours(
+            self.config,
+            self.engine,
+            process_cache(self.config.runtime.device.value),
+            self.engines,
+            drafted,
+        )
+        if self.config.transformers:
+            decodes |= of_checkpoints(self.config, self.engine)
+        with progress(total=len(self.prompts), desc="continuations", unit="prompt") as bar:
+            return continuations(decodes, self.prompts, bar.update)
+
+
+def elsewhere(config: BenchConfig, drafted: systems.Lookaheads) -> Iterator[Times]:
+    """Yield the times of each of `config.processes` processes but this one."""
+    return afresh(_continued, [(config, drafted)] * (config.processes - 1))
+
+
+def _continued(piece: tuple[BenchConfig, systems.Lookaheads]) -> Times:
+    config, drafted = piece
+    return Checkpoints(config).continued(drafted)

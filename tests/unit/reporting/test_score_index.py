@@ -1,0 +1,35 @@
+"""results/scores.csv names the runs that give a word error; results/scores.md counts them."""
+
+import pytest
+from kept_runs import RESULTS
+from score_index import ENDING, INDEX, PAGE, Source, cells, figures, index, page, read_scores
+from shipped import read_csv
+
+SOURCES = [Source(**row) for row in read_csv(RESULTS / INDEX)]
+CELLS = {(one.table, one.key, one.column): one.figures for one in cells(RESULTS)}
+SYSTEMS = sorted({(one.folder, one.runs) for one in SOURCES})
+
+
+@pytest.mark.parametrize(("folder", "runs"), SYSTEMS, ids=str)
+def test_scores_give_every_cell_that_the_index_says(folder: str, runs: str) -> None:
+    files = [RESULTS / folder / "scores" / f"{run}{ENDING}" for run in runs.split()]
+    found = figures([row for file in files for row in read_scores(file)])
+    for one in SOURCES:
+        if (one.folder, one.runs) == (folder, runs):
+            assert CELLS[one.table, one.key, one.column] == found, one
+
+
+def test_the_page_counts_what_the_index_has() -> None:
+    written = (RESULTS / PAGE).read_text(encoding="utf-8")
+    assert written == page([*cells(RESULTS)], SOURCES), "python scripts/score_index.py results"
+
+
+@pytest.mark.whole
+def test_the_index_has_every_cell_that_the_scores_give() -> None:
+    assert index(RESULTS) == SOURCES
+
+
+def test_a_word_that_was_heard_wrong_changes_the_figures() -> None:
+    folder, runs = SYSTEMS[0]
+    rows = read_scores(RESULTS / folder / "scores" / f"{runs.split()[0]}{ENDING}")
+    assert figures(rows) != figures(rows[:-1])
