@@ -5,14 +5,12 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-import yaml
 from hydra import compose, initialize_config_module
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 from speculative_tts.commands.decode import main
 from speculative_tts.commands.help import options
-from speculative_tts.reporting.experiments import PAPERS_OWN, Scale
+from speculative_tts.reporting.experiments import PAPERS_OWN, Scale, read
 
 
 def names(paper: str, scale: Scale) -> list[str]:
@@ -29,25 +27,27 @@ def points(experiment: str) -> list[Any]:
 @cache
 def _points(experiment: str) -> list[Any]:
     """Composing takes 0.2 s, so only choices of files are composed, once; values are set."""
-    main.compose()  # registers the schema
-    chosen = [f"experiment={experiment}"]
-    grid = composed(chosen, return_hydra_config=True).hydra.sweeper.params or {}
-    axes = [
-        [(axis.get_key_element(), value) for value in axis.sweep_string_iterator()]
-        for axis in OverridesParser.create().parse_overrides([f"{k}={v}" for k, v in grid.items()])
-    ]
+    _register()
+    grid = read(experiment).grid
+    axes = [[(key, value) for value in values] for key, values in grid.items()]
     files, values = ([a for a in axes if (a[0][0] == "method") is one] for one in (True, False))
     found = []
     for choice in product(*files):
-        config = composed([*chosen, *("=".join(pair) for pair in choice)])
+        config = composed([f"experiment={experiment}", *(f"{k}={v}" for k, v in choice)])
         for settings in product(*values):
             for key, value in settings:
-                OmegaConf.update(config, key, yaml.safe_load(value))
+                OmegaConf.update(config, key, value)
             found.append(OmegaConf.to_container(config, resolve=True, enum_to_str=True))
     return found
 
 
-def composed(overrides: list[str], **extra: bool) -> DictConfig:
+@cache
+def _register() -> None:
+    """Let Hydra know the schema of sst-decode."""
+    main.compose()
+
+
+def composed(overrides: list[str]) -> DictConfig:
     """What Hydra makes of overrides of sst-decode."""
     with initialize_config_module("speculative_tts.configs", version_base="1.3"):
-        return compose(main.name, overrides=overrides, **extra)
+        return compose(main.name, overrides=overrides)

@@ -8,7 +8,10 @@ that are rounded to bfloat16.
 import importlib.util
 import os
 import re
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -21,6 +24,36 @@ HAS_TRITON = importlib.util.find_spec("triton") is not None
 needs_triton = pytest.mark.skipif(
     not HAS_TRITON, reason="Triton is not installed; install the extra `triton`"
 )
+
+
+def spare_patches() -> None:
+    """Let the interpreter patch Triton's language once a launch, not at each call of a helper.
+
+    It looked through all names of the language for what it had patched: a third of these tests.
+    """
+    from triton import language as tl
+    from triton.runtime.errors import InterpreterError
+    from triton.runtime.interpreter import InterpretedFunction
+
+    call = InterpretedFunction.__call__
+
+    @cache
+    def languages(function: Callable[..., Any]) -> list[Any]:
+        return [one for one in (tl, tl.core) if one in function.__globals__.values()]
+
+    def call_patched(self: Any, *args: Any, **options: Any) -> Any:
+        if any(tl.core.is_builtin(language.load) for language in languages(self.fn)):
+            return call(self, *args, **options)
+        try:
+            return self.rewrite()(*args, **options)
+        except Exception as error:
+            raise InterpreterError(repr(error)) from error
+
+    InterpretedFunction.__call__ = call_patched
+
+
+if HAS_TRITON and DEVICE.type == "cpu":
+    spare_patches()
 
 
 def rounded(*shape: int, generator: torch.Generator) -> Tensor:

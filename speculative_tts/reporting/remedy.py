@@ -1,6 +1,7 @@
 """Write the command that makes a run which a table lacks."""
 
 import dataclasses
+import functools
 import shlex
 from collections.abc import Mapping
 from enum import Enum
@@ -60,17 +61,22 @@ def _overrides(where: Mapping[str, Any]) -> list[str]:
 
 def _choice(group: str, name: str) -> str:
     """Return the file of a group that has this name; the name itself where none has it."""
-    files = list(configurations(group))
-    found = {file: configuration(f"{group}/{file}") for file in files}
-    names = {one["name"]: file for file, one in found.items() if "name" in one}  # else a variant
+    files = _files(group)
+    names = {one["name"]: file for file, one in files.items() if "name" in one}  # else a variant
     return name if name in files else names.get(name, name)
+
+
+@functools.cache
+def _files(group: str) -> Mapping[str, Mapping[str, Any]]:
+    """Read the shipped files of a group, once for all that a report lacks."""
+    return {file: configuration(f"{group}/{file}") for file in configurations(group)}
 
 
 def _chosen(group: str, context: Mapping[str, Any]) -> list[str]:
     """Return overrides for a group's file, and for its path where that is not the file's."""
     choice = _choice(group, context.get(f"{group}.name", SHIPPED))
     settings = [] if choice == SHIPPED else [f"{group}={choice}"]
-    known = configuration(f"{group}/{choice}") if choice in configurations(group) else {}
+    known = _files(group).get(choice, {})
     path = context.get(f"{group}.path")
     if path is not None and path != known.get("path"):
         where = place(Path(path)) if Path(path).is_absolute() else path

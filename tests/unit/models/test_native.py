@@ -343,7 +343,7 @@ def folder(tmp_path: Path, instructions: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache with a portable library, compiled once for all that ask what becomes of one."""
+    """A cache with a portable library, compiled once for all that load it."""
     kept = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(kept))
@@ -359,6 +359,15 @@ def filled(made: Path, folder: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def short(folder: Path, tmp_path: Path, instructions: pytest.MonkeyPatch) -> Path:
+    """An empty cache, for what is compiled of a source of one line."""
+    source = tmp_path / "one.cpp"
+    source.write_text('extern "C" int one() { return 1; }\n')
+    instructions.setattr(compiling, "SOURCES", (source,))
+    return folder
+
+
 @pytest.mark.native
 def test_what_is_compiled_is_the_owners_alone_and_compiled_once(filled: Path) -> None:
     assert stat.S_IMODE(filled.stat().st_mode) == 0o700
@@ -370,7 +379,7 @@ def test_what_is_compiled_is_the_owners_alone_and_compiled_once(filled: Path) ->
 
 
 @pytest.mark.native
-@pytest.mark.usefixtures("filled")
+@pytest.mark.usefixtures("short")
 def test_a_compiled_file_that_was_changed_is_not_loaded() -> None:
     path = compiling.cached("portable")
     good = path.read_bytes()
@@ -388,21 +397,21 @@ def test_a_folder_that_others_see_into_is_refused(folder: Path, mode: int) -> No
 
 
 @pytest.mark.native
-def test_a_file_that_others_may_write_or_a_link_is_refused(filled: Path) -> None:
+def test_a_file_that_others_may_write_or_a_link_is_refused(short: Path) -> None:
     path = compiling.cached("portable")
     path.chmod(0o620)
     with pytest.raises(CannotCompileError, match=r"is not this user's alone; remove it"):
         compiling.cached("portable")
     path.chmod(0o600)
-    path.rename(filled / "elsewhere")
-    path.symlink_to(filled / "elsewhere")
+    path.rename(short / "elsewhere")
+    path.symlink_to(short / "elsewhere")
     with pytest.raises(CannotCompileError, match=r"is not this user's alone; remove it"):
         compiling.cached("portable")
 
 
 @pytest.mark.native
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
-@pytest.mark.usefixtures("filled")
+@pytest.mark.usefixtures("short")
 def test_a_file_of_another_user_is_refused() -> None:
     path = compiling.cached("portable")
     os.chown(path, 12345, 12345)

@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
-from synthetic_runs import make_ssd_runs
+from synthetic_runs import make_ssd_runs, undrawn
+
+from speculative_tts.commands.report import main
 
 
 @pytest.fixture(scope="session")
@@ -12,6 +14,15 @@ def ssd_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = tmp_path_factory.mktemp("reporting") / "runs"
     make_ssd_runs(runs, n=24)
     return runs
+
+
+@pytest.fixture(scope="session")
+def ssd_report(ssd_runs: Path) -> Path:
+    """The report of `ssd_runs`: a folder with its page and `ssd/`. Do not write into it."""
+    out = ssd_runs.parent / "results"
+    with undrawn():
+        assert main([f"runs={ssd_runs}", f"out={out}", "strict=true"]) == 0
+    return out
 
 
 @pytest.fixture(autouse=True, scope="module")

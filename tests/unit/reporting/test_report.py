@@ -31,26 +31,19 @@ FIGURES = {
 }
 
 
-@pytest.fixture(scope="module")
-def results(ssd_runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("results")
-    assert main([f"runs={ssd_runs}", f"out={out}", "strict=true"]) == 0
-    return out
-
-
 def rows(path: Path) -> dict[str, dict[str, str]]:
     with path.open() as file:
         return {row["key"]: row for row in csv.DictReader(file)}
 
 
-def test_every_file_is_there(results: Path) -> None:
-    names = {path.name for path in (results / "ssd").iterdir()}
+def test_every_file_is_there(ssd_report: Path) -> None:
+    names = {path.name for path in (ssd_report / "ssd").iterdir()}
     assert names == TABLES | FIGURES | {"runs.json"}
-    assert (results / "index.html").is_file()
+    assert (ssd_report / "index.html").is_file()
 
 
-def test_table1_has_ours_beside_the_paper(results: Path, ssd_runs: Path) -> None:
-    table = rows(results / "ssd" / "table1.csv")
+def test_table1_has_ours_beside_the_paper(ssd_report: Path, ssd_runs: Path) -> None:
+    table = rows(ssd_report / "ssd" / "table1.csv")
     assert list(table) == ["draft", "target", "exact", "ssd", "codec", "reference"]
     assert table["ssd"]["paper_wer"] == "5.70"
     assert table["ssd"]["paper_speedup"] == "1.40"
@@ -68,8 +61,8 @@ def test_table1_has_ours_beside_the_paper(results: Path, ssd_runs: Path) -> None
     assert table["target"]["wer_minus_target"] == ""
 
 
-def test_captions_define_what_is_shown(results: Path) -> None:
-    text = (results / "ssd" / "table1.md").read_text()
+def test_captions_define_what_is_shown(ssd_report: Path) -> None:
+    text = (ssd_report / "ssd" / "table1.md").read_text()
     assert "WER %, pocketsphinx word grammar" in text
     assert re.search(r"24 utterances \(\d+ words\)", text)
     assert "Times and speedups of one process have an interval over its utterances alone" in text
@@ -88,11 +81,11 @@ def test_captions_define_what_is_shown(results: Path) -> None:
     assert "/somewhere" not in text
 
 
-def test_table3_says_what_is_odd_in_the_paper(results: Path) -> None:
-    text = (results / "ssd" / "table3.md").read_text()
+def test_table3_says_what_is_odd_in_the_paper(ssd_report: Path) -> None:
+    text = (ssd_report / "ssd" / "table3.md").read_text()
     assert "The paper prints WER 6.34" in text
     assert "probably a misprint" in text
-    assert [row["paper_lm_rtf"] for row in rows(results / "ssd" / "table3.csv").values()] == [
+    assert [row["paper_lm_rtf"] for row in rows(ssd_report / "ssd" / "table3.csv").values()] == [
         "0.504",
         "0.509",
         "0.444",
@@ -119,8 +112,8 @@ def test_tables_and_figures_have_files_of_their_own() -> None:
         assert len({*names}) == len(names), made.name
 
 
-def test_figure3_has_every_lookahead(results: Path) -> None:
-    with (results / "ssd" / "figure3.csv").open() as file:
+def test_figure3_has_every_lookahead(ssd_report: Path) -> None:
+    with (ssd_report / "ssd" / "figure3.csv").open() as file:
         points = list(csv.DictReader(file))
     for label in ("SSD, β = 0.4", "exact"):
         xs = [p["x"] for p in points if p["series"] == label and p["plot"].startswith("LM-RTF")]
@@ -128,10 +121,12 @@ def test_figure3_has_every_lookahead(results: Path) -> None:
     assert any(p["kind"] == "published" and p["y"] == "1.4" for p in points)
 
 
-def test_files_are_the_same_when_made_again(results: Path, ssd_runs: Path, tmp_path: Path) -> None:
+def test_files_are_the_same_when_made_again(
+    ssd_report: Path, ssd_runs: Path, tmp_path: Path
+) -> None:
     assert main([f"runs={ssd_runs}", f"out={tmp_path}"]) == 0
-    for path in [*(results / "ssd").iterdir(), results / "index.html"]:
-        again = tmp_path / path.relative_to(results)
+    for path in [*(ssd_report / "ssd").iterdir(), ssd_report / "index.html"]:
+        again = tmp_path / path.relative_to(ssd_report)
         assert again.read_bytes() == path.read_bytes(), path.name
 
 
@@ -142,9 +137,9 @@ def section(page: Path, name: str = "ssd") -> dict[str, Any]:
     return data
 
 
-def test_page_needs_no_other_file(results: Path) -> None:
-    page = (results / "index.html").read_text()
-    data = section(results / "index.html")
+def test_page_needs_no_other_file(ssd_report: Path) -> None:
+    page = (ssd_report / "index.html").read_text()
+    data = section(ssd_report / "index.html")
     audio = [clip["audio"] for one in data["utterances"] if one["why"] for clip in one["clips"]]
     assert len(audio) >= 3 * len(data["systems"]) == 18
     assert all(uri.startswith("data:audio/mpeg;base64,") for uri in audio)
@@ -153,12 +148,13 @@ def test_page_needs_no_other_file(results: Path) -> None:
     assert len(re.sub(r'"data:[^"]*"', "", page)) < 3e6
     assert [point["key"] for point in data["points"]][:4] == ["draft", "target", "exact", "ssd"]
     named = [f"{one['name']}.{ending}" for one in data["tables"] for ending in ("md", "csv", "tex")]
-    assert all((results / "ssd" / name).is_file() for name in named)
+    assert all((ssd_report / "ssd" / name).is_file() for name in named)
 
 
-def test_a_page_keeps_the_other_papers_sections(ssd_runs: Path, tmp_path: Path) -> None:
+def test_a_page_keeps_the_other_papers_sections(tmp_path: Path) -> None:
     """`make pcg` and `make mtp` once left no page, as each would have been of one paper."""
-    arguments = [f"runs={ssd_runs}", f"out={tmp_path}"]
+    make_run(tmp_path / "runs", "target", n=10)
+    arguments = [f"runs={tmp_path / 'runs'}", f"out={tmp_path}"]
     assert main([*arguments, "paper=tiny"]) == 0
     before = section(tmp_path / "index.html", "tiny")
     assert main(arguments) == 0
@@ -193,12 +189,12 @@ def test_audio_of_other_systems_reaches_the_report(tmp_path: Path) -> None:
     assert section(tmp_path / "index.html", "others")["systems"] == ["theirs"]
 
 
-def test_similarity_stands_beside_its_floor_and_cut_offs_are_shown(results: Path) -> None:
-    table = rows(results / "ssd" / "table1.csv")
+def test_similarity_stands_beside_its_floor_and_cut_offs_are_shown(ssd_report: Path) -> None:
+    table = rows(ssd_report / "ssd" / "table1.csv")
     assert {row["similarity_floor"] for row in table.values()} == {"0.6"}
     assert table["target"]["stopped_at_max"] == "0"
     assert table["codec"]["length_ratio"] == "1"
-    text = (results / "ssd" / "table1.md").read_text()
+    text = (ssd_report / "ssd" / "table1.md").read_text()
     assert "SIM, GE2E | SIM, paper (SS, ERes2Net) | SIM to other speakers, GE2E |" in text
     assert "what somebody else's voice gets" in text
 
@@ -306,7 +302,7 @@ def test_audio_that_was_deleted_is_not_shown(tmp_path: Path) -> None:
 
 
 def test_two_papers_do_not_lose_each_others_page(
-    ssd_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each reads the page, puts its own part in and writes it: make -j 2 has two at once."""
 
@@ -316,5 +312,6 @@ def test_two_papers_do_not_lose_each_others_page(
         return page(*arguments)
 
     monkeypatch.setattr("speculative_tts.reporting.page.page", held_page)
-    assert main([f"runs={ssd_runs}", f"out={tmp_path}"]) == 0
+    make_run(tmp_path / "runs", "target", n=10)
+    assert main([f"runs={tmp_path / 'runs'}", f"out={tmp_path}"]) == 0
     assert section(tmp_path / "index.html")["tables"]

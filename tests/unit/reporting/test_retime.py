@@ -14,7 +14,6 @@ from draw_page import report_folders
 from shipped import read_table
 from synthetic_runs import make_ssd_runs
 
-from speculative_tts.commands.report import main
 from speculative_tts.evaluation.processes import ENOUGH
 from speculative_tts.reporting.experiments import TINY
 from speculative_tts.reporting.fill_claims import NAME as CLAIMS
@@ -58,10 +57,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(ssd_runs: Path, runs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def made(
+    ssd_report: Path, runs: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Path]:
     """Return a report of SSD before and after."""
-    before, after = (tmp_path_factory.mktemp(name) / "ssd" for name in ("before", "after"))
-    assert main([f"runs={ssd_runs}", f"out={before.parent}", "paper=ssd", "page=false"]) == 0
+    before, after = ssd_report / "ssd", tmp_path_factory.mktemp("after") / "ssd"
     shutil.copytree(before, after)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(retime, "RUNS", {"ssd": "ssd"})
@@ -132,9 +132,9 @@ def test_both_origins_and_both_counts_are_told(made: tuple[Path, Path], runs: Pa
 
 
 def test_a_setting_without_a_run_has_no_speed(
-    ssd_runs: Path, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ssd_report: Path, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert main([f"runs={ssd_runs}", f"out={tmp_path}", "paper=ssd", "page=false"]) == 0
+    shutil.copytree(ssd_report / "ssd", tmp_path / "ssd")
     shutil.copytree(runs, tmp_path / "runs")
     (gone,) = (tmp_path / "runs" / "ssd").glob("speculative-tolerance-b0.2-*")
     shutil.rmtree(gone)
@@ -204,14 +204,13 @@ def test_a_figure_without_any_clock_says_nothing_of_clocks() -> None:
 
 
 def test_clocks_that_a_table_had_lost_come_back(
-    ssd_runs: Path, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ssd_report: Path, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A table once timed by no run had lost its columns of speeds for good."""
     monkeypatch.setattr(retime, "RUNS", {"ssd": "ssd"})
-    assert main([f"runs={ssd_runs}", f"out={tmp_path / 'once'}", "paper=ssd", "page=false"]) == 0
-    for path in (tmp_path / "once" / "ssd").iterdir():
-        if path.stem not in ("table3", "runs"):
-            path.unlink()
+    (tmp_path / "once" / "ssd").mkdir(parents=True)
+    for name in ("table3.csv", "table3.md", "table3.tex", "runs.json"):
+        shutil.copy(ssd_report / "ssd" / name, tmp_path / "once" / "ssd")
     shutil.copytree(tmp_path / "once", tmp_path / "twice")
     retime.retime(runs, tmp_path / "once")
     (other,) = (runs / "ssd").glob("codec-*")

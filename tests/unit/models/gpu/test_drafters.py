@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from head_stubs import layer_tensors
@@ -37,9 +38,11 @@ def by_kernels() -> Iterator[None]:
     themselves.
     """
     library.select(Kernels.triton)
-    with anywhere():
-        yield
-    library.select(Kernels.torch)
+    try:
+        with anywhere():
+            yield
+    finally:
+        library.select(Kernels.torch)
 
 
 def layer(few: list[int] | None = None) -> RecurrentLayer:
@@ -84,13 +87,17 @@ def test_a_recurrent_layer_is_torchs(few: list[int] | None) -> None:
 def test_a_planted_fault_is_found(
     module: str, right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A fault that left memory unwritten warned of what happened to lie there, now and then, and
+    four tests failed: three of them since the kernels stayed chosen.
+    """
     from speculative_tts.models.gpu.kernels import norm, product
 
     planted = module_at(faulty(module, right, wrong, tmp_path))
     real = {"norm": norm, "product": product}[module]
     for name in [name for name in vars(planted) if name.endswith("_kernel")]:
         monkeypatch.setattr(real, name, getattr(planted, name))
-    assert max(distance(layer()), distance(layer([1, 4, 29]))) > 1e-3
+    with np.errstate(all="ignore"):
+        assert max(distance(layer()), distance(layer([1, 4, 29]))) > 1e-3
 
 
 def test_ids_that_are_never_drafted_have_no_chance() -> None:
