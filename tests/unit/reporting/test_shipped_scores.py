@@ -16,6 +16,7 @@ from kept_runs import (
 EXACT, PCG = "speculative-exact-k3-s", "speculative-group-m140-k3-s"
 SSD1, SSD2, SSD3, SSD4 = (f"speculative-tolerance-b{n}-k3-s" for n in (0.1, 0.2, 0.3, 0.4))
 REGISTERED, AS_LONG = "registered/pcg", "speculative-group-m162-k3-s"
+RETEST, FAR = "registered/retest", "speculative-tolerance-b0.3-k6-recurrent-s"
 SPECULATIVE = [  # table, key of its row, folder, beginning of the runs' names
     ("ssd/table1", "exact", "ssd", EXACT),
     ("ssd/table1", "ssd", "ssd", SSD4),
@@ -43,8 +44,15 @@ PAIRS = [  # table, key of its row, column, folder, the runs of both
         AS_LONG,
     ),
     ("mtp/table1_valle", "best4", "wer_minus_cached", "mtp", "target-s", "multi_token-n4-best-"),
+    (f"{RETEST}/drafters/words", "ssd", "wer_minus_target", f"{RETEST}/drafters", "target-s", FAR),
     ("swap/pcg/table2", "10.3", "wer_minus_target", "swap", "target-s", "swap-m10.3-s"),
 ]
+
+
+def test_a_claim_of_the_second_registered_list() -> None:
+    """Eight heads by the best path minus each by itself."""
+    one, other = (scores(RETEST, f"multi_token-n8-{mode}-") for mode in ("none", "best"))
+    assert_difference(one, other, "wer", cells(f"{RETEST}/claims", "mtp4"), "here")
 
 
 @pytest.mark.parametrize(("table", "key", "column", "folder", "a", "b"), PAIRS, ids=str)
