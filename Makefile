@@ -283,7 +283,8 @@ retest: $(STAMP) ## What a second registered list says, 240 utterances spoken af
 	$(BIN)/sst-report paper=retest runs=$(OUT)/retest out=$(RESULTS)/registered page=false
 	$(BIN)/sst-report paper=drafters runs=$(OUT)/records/first out=$(RESULTS)/registered/retest page=false
 	rm -f $(RESULTS)/registered/retest/drafters/fine.* # of speeds, and nothing was timed
-	$(BIN)/python scripts/keep_runs.py $(RESULTS)/registered/retest scores=$(OUT)/retest/words scores=$(OUT)/records/first
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/registered/retest scores=$(OUT)/retest/words
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/registered/retest/drafters scores=$(OUT)/records/first
 
 samplers: $(STAMP) ## Words of the papers' systems by another sampler: SSD's by CosyVoice 2's own, PCG's by the target's; 50 minutes
 	$(BIN)/sst-decode experiment=ssd/table1,ssd/table3,ssd/groups sampling=cosyvoice_ras seed=0,1,2 timing=0 out=$(OUT)/samplers/ssd workers=$(WORKERS) $(SHARED) $(GIVEN)

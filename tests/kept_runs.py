@@ -32,6 +32,14 @@ def scores(folder: str, name: str) -> list[ScoreRow]:
     return [read_row(row) for row in lines(folder, "scores", name)]
 
 
+def scores_of(table: str, key: str) -> list[ScoreRow]:
+    """Return the scores that a row's word errors follow from, by the index of them."""
+    with (RESULTS / "scores.csv").open() as file:
+        cell = (table, key, "wer")
+        row = next(r for r in csv.DictReader(file) if (r["table"], r["key"], r["column"]) == cell)
+    return [one for name in row["runs"].split() for one in scores(row["folder"], name)]
+
+
 def tokens_a_round(folder: str, name: str) -> float:
     """Return the acceptance length that a system's records give, all seeds."""
     counts = list(lines(folder, "records", name))

@@ -8,7 +8,7 @@ from enum import Enum
 from speculative_tts.evaluation.processes import ENOUGH
 from speculative_tts.evaluation.statistics import NOTHING, Measure
 from speculative_tts.reporting.captions import few, synthetic
-from speculative_tts.reporting.checkpoints import draft_notes, heads_notes
+from speculative_tts.reporting.checkpoints import draft_notes, heads_notes, layer_notes
 from speculative_tts.reporting.definitions import Claim, ClaimKind, ClaimTable
 from speculative_tts.reporting.needs import Chosen
 from speculative_tts.reporting.origin import mixed, origin
@@ -96,7 +96,7 @@ def fill_claims(definitions: Sequence[ClaimTable], chosen: Mapping[str, Chosen])
         NAME,
         "What reproduces: the papers' claims on the tiny systems",
         [*counts(blocks), CAPTION.format(known=_known(runs))],
-        [*mixed(runs), *made, *found],
+        [*mixed(runs), *made, *layer_notes(runs), *found],
         origin(runs),
         (),  # each line has its command
         few([result for one in used for result in one.results.values()]),

@@ -1,7 +1,6 @@
 """Every figure with an interval on a page in words stands in what is linked beside it."""
 
 import math
-import random
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -40,10 +39,36 @@ UNBACKED = {  # page: its figures that no file has, with the reason
         "1.11 [1.06, 1.15]": SPOILT,
     },
 }
-BOTH = {  # of that page: means of the test list and the registered one, by the tolerance
-    "-0.7 [-1.5, 0.1]": 0.3,
-    "-0.8 [-1.5, -0.1]": 0.1,
-    "-0.7 [-1.4, -0.0]": 0.2,
+RETEST = ROOT / "results/registered/retest/README.md"
+SPOILT = "timed while other programs took half of the core, thrown away"
+UNBACKED[RETEST] = {"1.09 [1.03, 1.15]": SPOILT, "1.11 [1.06, 1.15]": SPOILT}
+FIRST, SECOND = "registered/pcg/matched_length", "registered/retest/claims"
+LAYER = "registered/retest/drafters/words"
+Place = tuple[str, str, str]  # of a figure: table, row, column
+
+
+def as_long(table: str, tolerance: float) -> Place:
+    return table, f"pcg@length{tolerance}", f"wer_minus_ssd{tolerance}"
+
+
+MEANS: dict[Path, dict[str, tuple[Place, Place]]] = {  # by page: of two equally long lists
+    REGISTERED: {
+        text: (as_long("pcg/matched_length", tolerance), as_long(FIRST, tolerance))
+        for text, tolerance in (
+            ("-0.7 [-1.5, 0.1]", 0.3),
+            ("-0.8 [-1.5, -0.1]", 0.1),
+            ("-0.7 [-1.4, -0.0]", 0.2),
+        )
+    },
+    RETEST: {
+        "1.6 [1.0, 2.2]": (("claims/claims", "ssd9", "here"), (SECOND, "ssd7", "here")),
+        "-1.0 [-2.7, 0.6]": (("claims/claims", "mtp6", "here"), (SECOND, "mtp4", "here")),
+        "0.0 [-0.5, 0.5]": ((LAYER, "ssd", "wer_minus_target"), (SECOND, "layer1", "here")),
+        "-0.3 [-0.8, 0.2]": ((LAYER, "pcg", "wer_minus_target"), (SECOND, "layer2", "here")),
+        "-1.0 [-1.7, -0.3]": (as_long(FIRST, 0.1), (SECOND, "pcg2", "here")),
+        "-0.7 [-1.3, -0.0]": (as_long(FIRST, 0.2), (SECOND, "pcg4", "here")),
+        "-0.4 [-1.2, 0.4]": (as_long(FIRST, 0.3), (SECOND, "pcg6", "here")),
+    },
 }
 PAGES = [page for page in LEANING if any(all_figures(page))]
 
@@ -52,7 +77,7 @@ PAGES = [page for page in LEANING if any(all_figures(page))]
 def test_every_figure_stands_in_what_is_linked_beside_it(page: Path) -> None:
     """Sixty figures of these pages stood in nothing that was linked near them."""
     without = {figure.text: figure for figure, known in all_figures(page) if not known}
-    known = {**UNBACKED.get(page, {}), **(BOTH if page == REGISTERED else {})}
+    known = {**UNBACKED.get(page, {}), **MEANS.get(page, {})}
     assert {text: str(figure) for text, figure in without.items() if text not in known} == {}
     assert known.keys() <= without.keys(), "an exception that is none any more"
 
@@ -64,30 +89,36 @@ def test_speeds_above_a_thousand_stand_in_what_is_linked_beside_them() -> None:
     assert [text for text, known in found if not known] == []
 
 
-@pytest.mark.parametrize(("printed", "tolerance"), BOTH.items())
-def test_means_of_two_lists_follow_from_their_tables(printed: str, tolerance: float) -> None:
+@pytest.mark.parametrize(
+    ("printed", "places"), [one for page in MEANS.values() for one in page.items()]
+)
+def test_means_of_two_lists_follow_from_their_tables(
+    printed: str, places: tuple[Place, Place]
+) -> None:
     """Of two equally long lists: the mean of their differences, variances added."""
-    column = f"wer_minus_ssd{tolerance}"
-    rows = [
-        cells(table, f"pcg@length{tolerance}")
-        for table in ("pcg/matched_length", "registered/pcg/matched_length")
+    found = [(cells(table, key), column) for table, key, column in places]
+    values = [float(row[column]) for row, column in found]
+    halves = [
+        float(row[f"{column}_high"]) - one for (row, column), one in zip(found, values, strict=True)
     ]
-    mean = sum(float(row[column]) for row in rows) / 2
-    half = math.hypot(*(float(row[f"{column}_high"]) - float(row[column]) for row in rows)) / 2
+    mean, half = sum(values) / 2, math.hypot(*halves) / 2
     assert f"{mean:.1f} [{mean - half:.1f}, {mean + half:.1f}]" == printed
 
 
 def test_a_figure_with_another_digit_is_found() -> None:
-    """The check would be worth nothing if wrong digits passed; 1 in 20 may, by chance."""
-    draw, passed = random.Random(0), Counter[bool]()
+    """The check would be worth nothing if wrong digits passed; 1 in 30 may, by chance.
+
+    One wrong figure for each was drawn before, and 1 in 50 passed by the luck of the seed.
+    """
+    passed = Counter[bool]()
     page = ROOT / "results/README.md"
     for block, lead in blocks(page.read_text(encoding="utf-8")):
         sources = [*links(f"{block}\n{lead}", page, block)]
         for figure in figures(block):
-            wrong = moved(figure, draw.choice((-2, -1, 1, 2)))
-            passed[wrong.is_backed(sources)] += 1
-    assert passed[True] <= passed.total() / 20
-    assert passed.total() > 100
+            wrong = (moved(figure, steps) for steps in (-2, -1, 1, 2))
+            passed.update(one.is_backed(sources) for one in wrong)
+    assert passed[True] <= passed.total() / 30
+    assert passed.total() > 400
 
 
 def moved(figure: Figure, steps: int) -> Figure:
