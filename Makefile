@@ -282,7 +282,8 @@ retest: $(STAMP) ## What a second registered list says, 240 utterances spoken af
 	$(BIN)/sst-eval runs=$(OUT)/retest/speeds metrics=[]
 	$(BIN)/sst-report paper=retest runs=$(OUT)/retest out=$(RESULTS)/registered page=false
 	$(BIN)/sst-report paper=drafters runs=$(OUT)/records/first out=$(RESULTS)/registered/retest page=false
-	$(BIN)/python scripts/keep_runs.py $(RESULTS)/registered/retest $(OUT)/retest/words
+	rm -f $(RESULTS)/registered/retest/drafters/fine.* # of speeds, and nothing was timed
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/registered/retest scores=$(OUT)/retest/words scores=$(OUT)/records/first
 
 samplers: $(STAMP) ## Words of the papers' systems by another sampler: SSD's by CosyVoice 2's own, PCG's by the target's; 50 minutes
 	$(BIN)/sst-decode experiment=ssd/table1,ssd/table3,ssd/groups sampling=cosyvoice_ras seed=0,1,2 timing=0 out=$(OUT)/samplers/ssd workers=$(WORKERS) $(SHARED) $(GIVEN)
@@ -337,6 +338,11 @@ sentences-pcg: $(STAMP) ## PCG's tables on sentences by its paper's sampler; wha
 	rm -f $(RESULTS)/sentences/{pcg_sampler/pcg,base/ssd}/matched_clock* $(RESULTS)/sentences/base/ssd/{beta,figure3}* # nothing was timed; of one tolerance and one lookahead
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/pcg_sampler $(OUT)/sentences/pcg
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/base $(OUT)/sentences/tables/ssd
+	$(call sentences_decode,experiment=ssd/table1 method=target$(comma)ssd seed=1 $(SENTENCE_LIST:%tables/ssd=%base_seeds/ssd))
+	$(BIN)/sst-eval runs=$(OUT)/sentences/base_seeds/ssd judges=whisper metrics=[wer]
+	$(BIN)/sst-report paper=ssd runs=$(OUT)/sentences/base_seeds/ssd out=$(RESULTS)/sentences/base_seeds page=false
+	rm -f $(RESULTS)/sentences/base_seeds/ssd/{matched,beta,figure3,tradeoff,table3}* # of two systems
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/base_seeds $(OUT)/sentences/base_seeds/ssd
 
 # DEVICE=cuda trains on a GPU; without it trainings are the CPU's
 TRAIN_ON = $(if $(filter-out file,$(origin DEVICE)),device=$(DEVICE))
@@ -377,20 +383,29 @@ draft-layers: $(STAMP) ## SSD's own draft (8 of 24 layers) beside draft=paper, a
 FINE = $(OUT)/fine_drafts
 # $(call fine_draft,name,overrides): train a draft of the fine target, and pack it
 fine_draft = $(BIN)/sst-train-draft codes=data/fine_drafts/codes_fine eval_every=200 dev_utterances=96 $(TRAIN_ON) out=$(FINE)/trained/$(1) $(2) && $(BIN)/python scripts/pack.py $(FINE)/$(1) $(FINE)/trained/$(1)
-# $(call fine_decode,name,overrides): nothing timed
-fine_decode = $(BIN)/sst-decode draft.name=$(1) draft.path=$(FINE)/$(1) seed=0 limit=$(or $(LIMIT),null) timing=0 instrument=0 workers=$(WORKERS) out=$(FINE)/runs $(2)
+# $(call fine_decode,name,overrides,folder): nothing timed
+fine_decode = $(BIN)/sst-decode draft.name=$(1) draft.path=$(FINE)/$(1) seed=0 limit=$(or $(LIMIT),null) timing=0 instrument=0 workers=$(WORKERS) out=$(FINE)/$(3) $(2)
+# Layers, evenly chosen, and the mean size of groups that `match=0.3` finds on 60 strings of the dev list.
+EVEN = 7/0,4,8,12,15,19,23/241 8/0,3,7,10,13,16,20,23/241 9/0,3,6,9,12,14,17,20,23/241 10/0,3,5,8,10,13,15,18,20,23/241 12/0,2,4,6,8,10,13,15,17,19,21,23/180
 
-fine-drafts: $(STAMP) ## SSD's own draft and three layers, of three training seeds on 15 hours of speech: 25 minutes of a core to speak, an hour and a half to train (DEVICE=cuda: minutes), 20 minutes to decode and hear; needs flite
+fine-drafts: $(STAMP) ## SSD's own draft and three layers, of three training seeds on 15 hours of speech: 25 minutes of a core to speak, an hour and a half to train (DEVICE=cuda: minutes), 20 minutes to decode and hear; then 7 to 12 layers, a quarter of an hour; needs flite
 	mkdir -p data/fine_drafts && cp -r $(SHIPPED_CODECS) data/fine_drafts
 	$(BIN)/sst-prepare out=data/fine_drafts n_takes=100 n_fine_takes=14100
 	for seed in 0 1 2; do for recipe in ssd paper; do \
 	  $(call fine_draft,$$recipe-seed$$seed,recipe=$$recipe steps=900 seed=$$seed); \
-	  for how in "experiment=ssd/table1 method=draft$(comma)exact" "experiment=ssd/table3 rule.beta=0.3$(comma)0.4" "experiment=ssd/groups rule.groups.mean_size=140"; do $(call fine_decode,$$recipe-seed$$seed,$$how); done; \
+	  for how in "experiment=ssd/table1 method=draft$(comma)exact" "experiment=ssd/table3 rule.beta=0.3$(comma)0.4" "experiment=ssd/groups rule.groups.mean_size=140"; do $(call fine_decode,$$recipe-seed$$seed,$$how,runs); done; \
 	done; done
 	$(BIN)/sst-eval runs=$(FINE)/runs metrics=[wer]
 	$(BIN)/python scripts/training_seeds.py $(RESULTS)/fine_drafts $(FINE)/runs
 	$(BIN)/python scripts/draft_quality.py $(FINE)/runs $(RESULTS)/fine_drafts 0.3
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/fine_drafts $(FINE)/runs
+	for one in $(EVEN); do IFS=/ read -r n layers size <<< "$$one"; \
+	  $(call fine_draft,even$$n,recipe=paper "layers=[$$layers]" train_layers=$$n steps=100 seed=0 dtype=bfloat16); \
+	  for how in "experiment=ssd/table1 method=draft" "experiment=ssd/table3 rule.beta=0.3" "experiment=ssd/groups rule.groups.mean_size=$$size"; do $(call fine_decode,even$$n,$$how,even); done; \
+	done
+	$(BIN)/sst-eval runs=$(FINE)/even metrics=[wer]
+	$(BIN)/python scripts/draft_quality.py $(FINE)/even $(RESULTS)/fine_drafts/even 0.3 $(RESULTS)/fine_drafts/draft_quality.csv
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/fine_drafts/even $(FINE)/even
 
 voices: $(STAMP) ## How well each voice of the tiny system speaks the same held-out strings: about 5 minutes
 	$(BIN)/sst-prepare corpus=voices

@@ -26,7 +26,12 @@ FINE, FEW_HOURS = "fine_drafts", "ssd_draft"
 EXACT, ALONE = (SENTENCES, "speculative-exact-k3-s0-51af5691"), (SENTENCES, "target-s0-")
 BASE, BASE_ALONE = "sentences/base", ("sentences/base", "target-s0-")
 BASE_CODEC = (BASE, "codec-s0-")
-BASE_EXACT, BASE_SSD4 = (BASE, "speculative-exact-k3-s0-"), (BASE, "speculative-tolerance-b0.4-")
+BASE_ALL = "sentences/base*"  # and another seed
+BOTH_SSD4, BOTH_ALONE = (BASE_ALL, "speculative-tolerance-b0.4-"), (BASE_ALL, "target-")
+BASE_EXACT, BASE_SSD4 = (
+    (BASE, "speculative-exact-k3-s0-"),
+    (BASE, "speculative-tolerance-b0.4-k3-s0-"),
+)
 LAYER_SSD2, LAYER_SSD4 = ((LAYER, f"speculative-tolerance-b{beta}-") for beta in (0.2, 0.4))
 LAYER_PCG37, LAYER_PCG230 = ((LAYER, f"speculative-group-m{size}-") for size in (37.5, 230))
 DRAFT_SSD2 = (SENTENCES, "speculative-tolerance-b0.2-k3-s0-26374dc8")
@@ -45,7 +50,7 @@ OWN_EXACT = (FINE, "speculative-exact-k3-s0-c52ea4c1")
 FEW_EXACT = (FEW_HOURS, "speculative-exact-k3-s0-8f380c75")
 OWN_SSD4 = (FINE, "speculative-tolerance-b0.4-k3-s0-fc62cd6d")
 FEW_SSD4 = (FEW_HOURS, "speculative-tolerance-b0.4-k3-s0-87e469c8")
-System = tuple[str, ...]  # a folder and the beginnings of its runs' names
+System = tuple[str, ...]  # a folder, or its pattern, and the beginnings of its runs' names
 
 
 def runs(folder: str, name: str, *endings: str) -> System:
@@ -100,6 +105,7 @@ BLOCKS = {
     },
     "The same by Whisper base": {
         "base_ssd0.4": Pair("SSD 0.4 by the draft minus target", BASE_SSD4, BASE_ALONE),
+        "base_ssd0.4_both": Pair("the same, seeds 0 and 1", BOTH_SSD4, BOTH_ALONE),
         "base_exact": Pair("exact by the draft minus target", BASE_EXACT, BASE_ALONE),
         "base_ssd0.4_exact": Pair("SSD 0.4 minus exact, both by the draft", BASE_SSD4, BASE_EXACT),
         "base_codec": Pair("target minus recordings through the codec", BASE_ALONE, BASE_CODEC),
@@ -125,7 +131,7 @@ def scores(results: Path, system: System) -> list[ScoreRow]:
     folder, *names = system
     found = []
     for name in names:
-        files = sorted((results / folder / "scores").glob(f"{name}*{ENDING}"))
+        files = sorted(results.glob(f"{folder}/scores/{name}*{ENDING}"))
         if not files:
             raise ValueError(f"{results / folder}/scores has no run {name}; keep its scores first")
         found += files

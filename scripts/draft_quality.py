@@ -1,21 +1,24 @@
 """Ask whether PCG's advantage over SSD grows with the word errors of the draft alone.
 
-    python scripts/draft_quality.py runs/sentences/drafts results/sentences [BETA]
+    python scripts/draft_quality.py runs/sentences/drafts results/sentences [BETA [OTHERS]]
 
 The first folder holds scored runs of several drafts of one target on one list: each draft alone,
 with SSD's tolerance (BETA; the paper's where none is given) and with PCG's groups. The advantage is
-SSD's word errors minus PCG's, in points. Its slope over the drafts' own word errors comes with the
-interval of a bootstrap over utterances, which are drawn for all systems at once. Write
+SSD's word errors minus PCG's, in points. Its slope over the drafts' own word errors, and its mean,
+come with the interval of a bootstrap over utterances, which are drawn for all systems at once.
+OTHERS, the .csv of an earlier table, adds its drafts to table and figure; they enter neither. Write
 draft_quality.md, .csv and the figure.
 """
 
+import csv
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 
 from speculative_tts.evaluation.compare import compare
 from speculative_tts.evaluation.statistics import DRAWS, Measure
@@ -35,20 +38,68 @@ NAME = "draft_quality"
 ALONE, SSD, PCG = "alone", "ssd", "pcg"
 LENGTH = "acceptance_length"
 EDITS = ("substitutions", "deletions", "insertions")
+RULES = {SSD: "rule.beta", PCG: "rule.groups.mean_size"}  # with the key of their setting
+LINE = 2  # parameters of a line, and the fewest drafts that give one
+DRAFT = tables.Heading("draft", "", "system")
+HEADINGS = [
+    tables.Heading("draft alone, WER %", "", f"{ALONE}_wer"),
+    *(
+        tables.Heading(name.upper(), sub, f"{name}_{column}")
+        for name in RULES
+        for sub, column in (
+            ("setting", "setting"),
+            ("tokens a round", "length"),
+            ("WER %", "wer"),
+        )
+    ),
+    tables.Heading("SSD minus PCG, points", "", "advantage"),
+]
+FIGURES = [heading.name for heading in HEADINGS if not heading.name.endswith("_setting")]
 
 
 @dataclass(frozen=True)
-class Slope:
-    """Points of advantage gained for each point of the draft's own word errors."""
+class Estimate:
+    """A figure over several drafts, with its 95 % interval over utterances."""
 
     value: float
     low: float
     high: float
 
-    @property
-    def verdict(self) -> str:
+    def verdict(self, above: str, below: str) -> str:
         """Say what the interval shows."""
-        return "grows" if self.low > 0 else "falls" if self.high < 0 else "not shown either way"
+        return above if self.low > 0 else below if self.high < 0 else "not shown either way"
+
+    def __str__(self) -> str:
+        return f"{self.value:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"
+
+
+@dataclass(frozen=True)
+class Fit:
+    """PCG's advantage over the word errors of the drafts alone, in points."""
+
+    slope: Estimate  # points of advantage for each point of the draft's own word errors
+    mean: Estimate  # of the drafts' advantages
+    over_drafts: tuple[float, float] | None  # of the slope, by the scatter of its points
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Say what the drafts show."""
+        grows = self.slope.verdict("grows", "falls")
+        slope = f"Slope of the advantage over the draft's word errors: {self.slope} points a point"
+        if self.over_drafts:
+            low, high = self.over_drafts
+            slope += f" (over drafts, by the scatter of their points [{low:+.3f}, {high:+.3f}])"
+        mean = f"Mean advantage: {self.mean} points: PCG errs on"
+        words = self.mean.verdict("fewer words", "more words")
+        return f"{slope}: {grows}.", f"{mean} {words}."
+
+
+@dataclass(frozen=True)
+class Row:
+    """A draft's figures by column, and the settings of both rules."""
+
+    settings: Mapping[str, str]
+    figures: Mapping[str, Measure]
 
 
 def systems(runs: list[Run], beta: float) -> dict[str, dict[str, Run]]:
@@ -85,25 +136,47 @@ def columns(run: Run) -> dict[str, tuple[float, float]]:
     return {row.id: (sum(row[edit] for edit in EDITS), row["words"]) for row in rows}
 
 
-def slope(counts: Mapping[str, Mapping[str, Array]], draws: int = DRAWS, seed: int = 0) -> Slope:
+def fit(counts: Mapping[str, Mapping[str, Array]], draws: int = DRAWS, seed: int = 0) -> Fit:
     """Fit the advantages by least squares; `counts` are [utterances, 2] by draft and system."""
     units = len(next(iter(counts.values()))[ALONE])
     drawn = np.random.default_rng(seed).multinomial(units, [1 / units] * units, size=draws)
-    (value,), values = (_slopes(counts, of) for of in (np.ones((1, units)), drawn))
-    low, high = np.quantile(values, [0.025, 0.975])
-    return Slope(float(value), float(low), float(high))
+    point, sample = _points(counts, np.ones((1, units))), _points(counts, drawn.astype(float))
+    return Fit(_estimate(_slopes, point, sample), _estimate(_means, point, sample), scatter(*point))
 
 
-def _slopes(counts: Mapping[str, Mapping[str, Array]], drawn: Array) -> Array:
-    """Return the slope in each draw [draws, utterances]."""
+def _points(counts: Mapping[str, Mapping[str, Array]], drawn: Array) -> tuple[Array, Array]:
+    """Return own word errors and advantages [draws, drafts] in each draw [draws, utterances]."""
 
     def errors(name: str) -> Array:
         sums = np.stack([drawn @ of[name] for of in counts.values()], 1)
-        return 100 * sums[..., 0] / sums[..., 1]
+        return np.asarray(100 * sums[..., 0] / sums[..., 1])
 
-    x, y = errors(ALONE), errors(SSD) - errors(PCG)
+    return errors(ALONE), errors(SSD) - errors(PCG)
+
+
+def _estimate(
+    of: Callable[[Array, Array], Array], point: tuple[Array, Array], sample: tuple[Array, Array]
+) -> Estimate:
+    low, high = np.quantile(of(*sample), [0.025, 0.975])
+    return Estimate(float(of(*point)[0]), float(low), float(high))
+
+
+def _slopes(x: Array, y: Array) -> Array:
     x = x - x.mean(1, keepdims=True)
     return np.asarray((x * y).sum(1) / (x * x).sum(1))
+
+
+def _means(_x: Array, y: Array) -> Array:
+    return np.asarray(y.mean(1))
+
+
+def scatter(x: Array, y: Array) -> tuple[float, float] | None:
+    """Return the slope's 95 % interval by the scatter of its points; None of fewer than three."""
+    if x.size <= LINE:
+        return None
+    fitted = stats.linregress(x.ravel(), y.ravel())
+    half = stats.t.ppf(0.975, x.size - LINE) * fitted.stderr
+    return float(fitted.slope - half), float(fitted.slope + half)
 
 
 def common(found: Mapping[str, Mapping[str, Run]]) -> dict[str, dict[str, Array]]:
@@ -128,101 +201,117 @@ def advantage(three: Mapping[str, Run]) -> Measure:
     return difference(row).scaled(100)
 
 
-def table(found: Mapping[str, Mapping[str, Run]], fitted: Slope) -> tables.Table:
-    """Return a line a draft, from the draft with the fewest word errors on."""
-    headings = [
-        tables.Heading("draft", "", "system"),
-        tables.Heading("draft alone, WER %", "", "alone_wer"),
-        *(
-            tables.Heading(label, sub, f"{name}_{column}")
-            for name, label in ((SSD, "SSD"), (PCG, "PCG"))
-            for sub, column in (
-                ("setting", "setting"),
-                ("tokens a round", "length"),
-                ("WER %", "wer"),
-            )
-        ),
-        tables.Heading("SSD minus PCG, points", "", "advantage"),
-    ]
-    lines = {
-        draft: dict(zip(headings, [tables.Cell(draft), *_cells(three)], strict=True))
-        for draft, three in found.items()
-    }
-    runs = [run for three in found.values() for run in three.values()]
-    note = (
-        f"Slope of the advantage over the draft's word errors: {fitted.value:+.3f} "
-        f"[{fitted.low:+.3f}, {fitted.high:+.3f}] points a point: {fitted.verdict}."
-    )
+def row(three: Mapping[str, Run]) -> Row:
+    """Return the figures of a draft's three runs."""
+    figures = {f"{ALONE}_wer": measure(three[ALONE], "wer", 100), "advantage": advantage(three)}
+    for name in RULES:
+        figures[f"{name}_length"] = measure(three[name], LENGTH)
+        figures[f"{name}_wer"] = measure(three[name], "wer", 100)
+    return Row({name: f"{three[name].config[key]:g}" for name, key in RULES.items()}, figures)
+
+
+def printed(path: Path) -> dict[str, Row]:
+    """Return the drafts of a table that this script wrote."""
+    with path.open(encoding="utf-8") as file:
+        return {line["key"]: _printed(line) for line in csv.DictReader(file)}
+
+
+def _printed(line: Mapping[str, str]) -> Row:
+    def figure(name: str) -> Measure:
+        value, low, high, p = (
+            float(text) if (text := line.get(f"{name}{end}")) else None
+            for end in ("", "_low", "_high", "_p")
+        )
+        return Measure(value, low, high, n=int(line[f"{name}_n"]), p=p)
+
+    settings = {name: line[f"{name}_setting"] for name in RULES}
+    return Row(settings, {name: figure(name) for name in FIGURES})
+
+
+def table(
+    rows: Mapping[str, Row], runs: Sequence[Run], fitted: Fit, others: Mapping[str, Row]
+) -> tables.Table:
+    """Return a line a draft, from the draft with the fewest word errors on, then the others."""
+    caption = "Brackets: 95 % intervals of the bootstrap over utterances, paired for differences."
+    if others:
+        caption += " Other drafts are of an earlier table and enter neither slope nor mean."
+    blocks = {"Drafts of one target": rows, "Other drafts of it": others}
     return tables.Table(
         name=NAME,
         title="PCG's advantage over SSD, by the word errors of the draft alone",
-        caption=(
-            "Brackets: 95 % intervals of the bootstrap over utterances, paired for differences.",
-        ),
-        notes=(note,),
-        origin=origin(runs),
-        speech=synthetic(runs),
-        blocks={"Drafts of one target": lines},
+        caption=(caption,),
+        notes=fitted.notes,
+        origin=origin(list(runs)),
+        speech=synthetic(list(runs)),
+        blocks={
+            title: {draft: _line(draft, row) for draft, row in of.items()}
+            for title, of in blocks.items()
+            if of
+        },
     )
 
 
-def _cells(three: Mapping[str, Run]) -> list[tables.Cell]:
-    cells = [tables.Cell.of(measure(three[ALONE], "wer", 100), 1)]
-    for name, key in ((SSD, "rule.beta"), (PCG, "rule.groups.mean_size")):
-        run = three[name]
-        cells.append(tables.Cell(f"{run.config[key]:g}"))
-        cells.append(tables.Cell.of(measure(run, LENGTH)))
-        cells.append(tables.Cell.of(measure(run, "wer", 100), 1))
-    return [*cells, tables.Cell.of(advantage(three), 1, signed=True)]
+def _line(draft: str, row: Row) -> tables.Line:
+    def cell(name: str) -> tables.Cell:
+        if name.endswith("_setting"):
+            return tables.Cell(row.settings[name.removesuffix("_setting")])
+        digits = 2 if name.endswith("_length") else 1
+        return tables.Cell.of(row.figures[name], digits, signed=name == "advantage")
+
+    return {DRAFT: tables.Cell(draft), **{one: cell(one.name) for one in HEADINGS}}
 
 
-def figure(found: Mapping[str, Mapping[str, Run]], printed: tables.Table) -> Figure:
+def figure(rows: Mapping[str, Row], made: tables.Table, others: Mapping[str, Row]) -> Figure:
     """Return word errors of both rules, and their difference, over the draft's own."""
 
-    def points(of: Mapping[str, Measure]) -> list[Point]:
-        return [
-            Point(measure(found[draft][ALONE], "wer", 100).value or 0.0, y, draft)
-            for draft, y in of.items()
+    def series(label: str, kind: str, of: Mapping[str, Row], name: str, style: int) -> list[Series]:
+        points = [
+            Point(row.figures[f"{ALONE}_wer"].value or 0.0, row.figures[name], draft)
+            for draft, row in of.items()
         ]
+        return [Series(label, kind, points, style)] if points else []
 
-    x = "word errors of the draft alone, %"
     words = [
-        Series(
-            label,
-            "curve",
-            points({d: measure(of[name], "wer", 100) for d, of in found.items()}),
-            style,
-        )
+        one
         for style, (name, label) in enumerate(((SSD, "SSD"), (PCG, "PCG")))
+        for one in (
+            *series(label, "curve", rows, f"{name}_wer", style),
+            *series(f"{label}, other drafts", "scatter", others, f"{name}_wer", style + 3),
+        )
     ]
-    gain = Series(
-        "SSD minus PCG", "scatter", points({d: advantage(of) for d, of in found.items()}), 2
-    )
-    none = Series("no difference", "level", [Point(float("nan"), Measure(0.0))])
+    gain = [
+        *series("SSD minus PCG", "scatter", rows, "advantage", 2),
+        *series("other drafts", "scatter", others, "advantage", 5),
+        Series("no difference", "level", [Point(float("nan"), Measure(0.0))]),
+    ]
+    x = "word errors of the draft alone, %"
     return Figure(
         name=NAME,
-        title=printed.title,
-        caption=printed.caption,
-        notes=printed.notes,
+        title=made.title,
+        caption=made.caption,
+        notes=made.notes,
         plots=(
             Plot("Word errors at equal tokens a round", x, "WER %", words),
-            Plot("PCG's advantage", x, "points", [gain, none]),
+            Plot("PCG's advantage", x, "points", gain),
         ),
         columns=2,
     )
 
 
-def main(folder: str, to: str, beta: str | None = None) -> None:
+def main(folder: str, to: str, beta: str | None = None, beside: str | None = None) -> None:
     """Write table, points and figure."""
     runs, out = Path(folder), Path(to)
     tolerance = float(beta) if beta else method("ssd")["rule.beta"]
     found = systems(list(find_runs(runs).runs), tolerance)
-    if len(found) < 2:
+    if len(found) < LINE:
         sys.exit(f"{runs} has {len(found)} drafts with all three systems scored; a slope needs 2")
+    others = printed(Path(beside)) if beside else {}
     own = {draft: measure(three[ALONE], "wer").value or 0.0 for draft, three in found.items()}
     found = {draft: found[draft] for draft in sorted(found, key=own.__getitem__)}
-    made = table(found, slope(common(found)))
-    drawn = figure(found, made)
+    rows = {draft: row(three) for draft, three in found.items()}
+    every = [run for three in found.values() for run in three.values()]
+    made = table(rows, every, fit(common(found)), others)
+    drawn = figure(rows, made, others)
     files: dict[str, str | bytes] = {
         "md": tables.markdown(made) + f"\n![{made.title}]({NAME}.png)\n",
         "csv": tables.comma_separated(made),
@@ -231,7 +320,7 @@ def main(folder: str, to: str, beta: str | None = None) -> None:
     for ending, data in files.items():
         write_atomic(out / f"{NAME}.{ending}", data)
     write_atomic(out / f"{NAME}_points.csv", figure_csv(drawn))
-    print(made.notes[0])
+    print(*made.notes, sep="\n")
 
 
 if __name__ == "__main__":

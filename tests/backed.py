@@ -16,6 +16,7 @@ from speculative_tts.reporting.tables import MINUS
 
 NUMBER = rf"[-+{MINUS}]?\d[\d,]*\.?\d*"
 SPREAD = re.compile(rf"({NUMBER}) ± ({NUMBER})")
+RANGE = re.compile(rf"({NUMBER}) \(({NUMBER})-({NUMBER})\)")  # as benches print an interval
 INTERVAL = re.compile(rf"\[({NUMBER}), ({NUMBER})\]")
 THOUSANDS = re.compile(r"\b\d{1,3}(?:,\d{3})+\b")
 LINK = re.compile(r"!?\[([^][]*(?:\[[^][]*\][^][]*)*)\]\(([^)\s]+)\)")
@@ -92,6 +93,8 @@ def figures(text: str) -> Iterator[Figure]:
         ]
         yield Figure(inside[-1] if inside else low, low, high, before[-60:].replace("\n", " "))
         start = match.end()
+    for value, low, high in RANGE.findall(text):
+        yield Figure(value, low, high, "()")
     for value, spread in SPREAD.findall(text):
         yield Figure(value, spread, spread, "±")
 

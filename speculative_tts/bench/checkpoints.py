@@ -28,7 +28,7 @@ Times = dict[str, list[Spent]]  # of each prompt, by system
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """What one process has loaded to time it: the target's engine, and those that draft."""
+    """Hold the engines that one process times: the target's, and those that draft."""
 
     config: BenchConfig
 

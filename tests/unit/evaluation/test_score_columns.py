@@ -45,6 +45,7 @@ def test_a_marked_column_is_scored_without_being_named_again(
 
 
 def test_what_every_row_has() -> None:
+    """A column that is added needs no line here, one that metrics read cannot go."""
     marked = {entry.name for entry in fields(DecodeRecord) if entry.metadata == SCORED}
-    assert marked == {"tokens", "stop", "lm_seconds", "baseline_tokens", "baseline_seconds"}
-    assert marked <= columns().keys()
+    read = {"tokens", "stop", "lm_seconds", "baseline_tokens", "baseline_seconds"}
+    assert read <= marked <= columns().keys()
