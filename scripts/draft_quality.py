@@ -6,8 +6,8 @@ The first folder holds scored runs of several drafts of one target on one list: 
 with SSD's tolerance (BETA; the paper's where none is given) and with PCG's groups. The advantage is
 SSD's word errors minus PCG's, in points. Its slope over the drafts' own word errors, and its mean,
 come with the interval of a bootstrap over utterances, which are drawn for all systems at once.
-OTHERS, the .csv of an earlier table, adds its drafts to table and figure; they enter neither. Write
-draft_quality.md, .csv and the figure.
+OTHERS are, between commas, names of drafts of the folder and .csv files of earlier tables: drafts
+that stand in table and figure and enter neither. Write draft_quality.md, .csv and the figure.
 """
 
 import csv
@@ -40,8 +40,8 @@ LENGTH = "acceptance_length"
 EDITS = ("substitutions", "deletions", "insertions")
 RULES = {SSD: "rule.beta", PCG: "rule.groups.mean_size"}  # with the key of their setting
 LINE = 2  # parameters of a line, and the fewest drafts that give one
-DRAFT = tables.Heading("draft", "", "system")
 HEADINGS = [
+    tables.Heading("draft", "", "system"),
     tables.Heading("draft alone, WER %", "", f"{ALONE}_wer"),
     *(
         tables.Heading(name.upper(), sub, f"{name}_{column}")
@@ -54,7 +54,7 @@ HEADINGS = [
     ),
     tables.Heading("SSD minus PCG, points", "", "advantage"),
 ]
-FIGURES = [heading.name for heading in HEADINGS if not heading.name.endswith("_setting")]
+FIGURES = [one.name for one in HEADINGS[1:] if not one.name.endswith("_setting")]
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ def table(
     """Return a line a draft, from the draft with the fewest word errors on, then the others."""
     caption = "Brackets: 95 % intervals of the bootstrap over utterances, paired for differences."
     if others:
-        caption += " Other drafts are of an earlier table and enter neither slope nor mean."
+        caption += " Other drafts enter neither slope nor mean."
     blocks = {"Drafts of one target": rows, "Other drafts of it": others}
     return tables.Table(
         name=NAME,
@@ -244,21 +244,23 @@ def table(
         origin=origin(list(runs)),
         speech=synthetic(list(runs)),
         blocks={
-            title: {draft: _line(draft, row) for draft, row in of.items()}
+            title: {draft: _cells(draft, row) for draft, row in of.items()}
             for title, of in blocks.items()
             if of
         },
     )
 
 
-def _line(draft: str, row: Row) -> tables.Line:
+def _cells(draft: str, row: Row) -> dict[tables.Heading, tables.Cell]:
     def cell(name: str) -> tables.Cell:
+        if name == "system":
+            return tables.Cell(draft)
         if name.endswith("_setting"):
             return tables.Cell(row.settings[name.removesuffix("_setting")])
         digits = 2 if name.endswith("_length") else 1
         return tables.Cell.of(row.figures[name], digits, signed=name == "advantage")
 
-    return {DRAFT: tables.Cell(draft), **{one: cell(one.name) for one in HEADINGS}}
+    return {heading: cell(heading.name) for heading in HEADINGS}
 
 
 def figure(rows: Mapping[str, Row], made: tables.Table, others: Mapping[str, Row]) -> Figure:
@@ -298,19 +300,22 @@ def figure(rows: Mapping[str, Row], made: tables.Table, others: Mapping[str, Row
     )
 
 
-def main(folder: str, to: str, beta: str | None = None, beside: str | None = None) -> None:
+def main(folder: str, to: str, beta: str | None = None, beside: str = "") -> None:
     """Write table, points and figure."""
     runs, out = Path(folder), Path(to)
     tolerance = float(beta) if beta else method("ssd")["rule.beta"]
     found = systems(list(find_runs(runs).runs), tolerance)
-    if len(found) < LINE:
-        sys.exit(f"{runs} has {len(found)} drafts with all three systems scored; a slope needs 2")
-    others = printed(Path(beside)) if beside else {}
     own = {draft: measure(three[ALONE], "wer").value or 0.0 for draft, three in found.items()}
     found = {draft: found[draft] for draft in sorted(found, key=own.__getitem__)}
     rows = {draft: row(three) for draft, three in found.items()}
     every = [run for three in found.values() for run in three.values()]
-    made = table(rows, every, fit(common(found)), others)
+    others: dict[str, Row] = {}
+    for one in filter(None, beside.split(",")):
+        others |= printed(Path(one)) if one.endswith(".csv") else {one: rows.pop(one)}
+    if len(rows) < LINE:
+        sys.exit(f"{runs} has {len(rows)} drafts with all three systems scored; a slope needs 2")
+    fitted = fit(common({draft: found[draft] for draft in rows}))
+    made = table(rows, every, fitted, others)
     drawn = figure(rows, made, others)
     files: dict[str, str | bytes] = {
         "md": tables.markdown(made) + f"\n![{made.title}]({NAME}.png)\n",

@@ -39,6 +39,13 @@ def test_an_advantage_of_the_sweep() -> None:
     assert_difference(pcg, ssd, "wer", row, "advantage")
 
 
+def test_an_advantage_and_a_length_of_drafts_of_one_construction() -> None:
+    folder, row = f"{FOLDER}/even", cells(f"{FOLDER}/even/draft_quality", "even8")
+    ssd, pcg = "speculative-tolerance-b0.3-k3-s0-18061d3a", "speculative-group-m241-k3-s0-41f1a1dc"
+    assert_difference(scores(folder, pcg), scores(folder, ssd), "wer", row, "advantage")
+    assert tokens_a_round(folder, pcg) == pytest.approx(float(row["pcg_length"]), rel=1e-5)
+
+
 def test_tokens_a_round_follow_from_the_records() -> None:
     printed = float(cells(TABLE, "paper0")["pcg_140_length"])
     assert tokens_a_round(FOLDER, PCG[0]) == pytest.approx(printed, rel=1e-5)
