@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, TypeVar
 
 import torch
@@ -51,7 +52,6 @@ from speculative_tts.schema.decode import (
     System,
 )
 from speculative_tts.schema.drafters import RecurrentDrafterConfig
-from speculative_tts.schema.kinds import build
 from speculative_tts.schema.rules import GroupRule
 
 Loaded = TypeVar("Loaded")
@@ -205,8 +205,9 @@ class Builder:
                 f"lookahead {config.drafted} is a frame of {len(slots.sizes)} codes or more, and a "
                 "draft may reach into the next frame alone; lower it"
             )
-        drafter: Drafter | CacheReader = build(config.drafter, self)
-        rule: AcceptanceRule = build(config.rule, self)  # the last: groups take long to make
+        drafter: Drafter | CacheReader = resolve_name(config.drafter.built_by)(config.drafter, self)
+        # the last: groups take long to make
+        rule: AcceptanceRule = resolve_name(config.rule.built_by)(config.rule, self)
         if (part := self._in_python(rule)) is not None:
             self.facts["in_python"] = part
         given = (self.sampler, self.layout.stop_ids, config.drafted)
