@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from small_target import save_codes, save_target
 from valle_folders import write_valle
 
-from speculative_tts.commands import train_draft, train_heads
+from speculative_tts.commands import train_draft
 from speculative_tts.records import read_jsonl
 
 MODULE = "speculative_tts.commands.train_draft"
@@ -206,19 +206,3 @@ def test_wandb_gets_the_rows_of_the_journal(tmp_path, options, monkeypatch):
     rows = list(read_jsonl(tmp_path / "out/training/metrics.jsonl"))
     assert wandb.rows == [(row["step"], row) for row in rows]
     assert len(wandb.inits) == 1
-
-
-def test_heads_on_a_gpu_that_is_not_there(tmp_path, options, capsys, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    small = [option for option in options if option.startswith(("target", "codes"))]
-    assert train_heads.main([*small, f"out={tmp_path / 'out'}", "device=cuda"]) == 2
-    assert "device=cuda needs a GPU that torch can see" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("program", [train_draft.main, train_heads.main])
-def test_without_codes_it_says_who_makes_them(program, tmp_path, capsys):
-    none, out = tmp_path / "none", tmp_path / "out"
-    assert program([f"codes={none}", f"out={out}"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert f"no folder {none} of codes; run sst-prepare first, or give codes=<folder>" in line
-    assert not out.exists()
