@@ -53,6 +53,11 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "target.path={w}/list.jsonl": "list.jsonl",
             "target.path={w}/stores": "stores holds no speech LM known here; looked for",
             "target.path=tiny:nothing": "tiny:nothing is not shipped; give",
+            "target.path={w}/targets/no_embedding": "no 48 rows of model.embed_tokens.weight",
+            "target.path={w}/targets/no_head": "no tensor lm_head.weight; config.json and weights",
+            # was once an IndexError, at the first prompt
+            "target.path={w}/targets/short_embedding": "no 48 rows of model.embed_tokens.weight",
+            "target.path={w}/targets/short_head": "has no 41 rows of lm_head.weight",
             "draft.path=tiny:draft": "give draft=<its own>, train one from this target",
             # before its groups are made
             "rule=group rule.groups.cache={t}/c draft.path=tiny:draft": "give draft=<its own>",
@@ -120,6 +125,12 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "prompt={w}/torn.wav prompt_text=two": "torn.wav is not readable audio",
             "prompt={w}/short.wav prompt_text=two": "short.wav is silent",
             "prompt={w}/long.wav prompt_text=two": "long.wav is 600 s long, above 60; give",
+            "prompt={w}/nothing.wav prompt_text=two": "holds no samples",
+            "prompt={w}/click.wav prompt_text=two": "below one speech token",
+            "prompt={w}/silent.wav": "silent.wav is silent: it has no voice to follow; give",
+            "prompt={w}/silent.wav prompt_text=two": "silent.wav is silent: it has no",
+            "prompt={w}/nan.wav prompt_text=two": "holds samples that are NaN or infinite",
+            "prompt=s1 prompt_text=two": "speaker s1's words are in the list; leave",
             "prompt={w}/list.jsonl prompt_text=two": "is not readable audio",
             "prompt={w}/fifo prompt_text=two": "is neither a file nor a speaker",
             "prompt={w}/target prompt_text=two": "is neither a file nor a speaker",
@@ -174,6 +185,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "target.path={w}/targets/weights_empty": "copy it again",
             "target.path={w}/targets/speech_list": "is not a JSON object but []",
             "codec.path={w}/codecs/json_list": "is not a JSON object but []",
+            "codec.path=tiny:codec": "has 2048 codes, target",
             **{
                 f"groups.weights=unigram groups.unigram={{w}}/stores/{name}": said
                 for name, said in {

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -215,35 +214,3 @@ def test_systems_without_a_model_copy_and_resynthesise_the_reference(
     (row,) = records(only(tmp_path, "codec-*"))
     assert row["rounds"] == 0
     assert len(row["codes"]) == len(original) // 640
-
-
-@pytest.mark.parametrize(
-    ("damage", "name", "said"),
-    [
-        ("missing", "model.embed_tokens.weight", "no 48 rows of model.embed_tokens.weight"),
-        ("missing", "lm_head.weight", "no tensor lm_head.weight; config.json and weights do not"),
-        ("short", "model.embed_tokens.weight", "no 48 rows of model.embed_tokens.weight"),
-        ("short", "lm_head.weight", "no 41 rows of lm_head.weight"),
-    ],
-)
-def test_a_checkpoint_that_lacks_rows_of_embedding_or_head_is_named(
-    models: FakeModels,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    damage: str,
-    name: str,
-    said: str,
-) -> None:
-    """Too few rows for the words of speech.json were once an IndexError, at the first prompt."""
-    from safetensors.torch import load_file, save_file
-
-    shutil.copytree(models.root / "target", tmp_path / "target")
-    state = load_file(tmp_path / "target" / "model.safetensors")
-    matrix = state.pop(name)
-    if damage == "short":
-        state[name] = matrix[:40].clone()
-    save_file(state, tmp_path / "target" / "model.safetensors")
-    arguments = [f"target.path={tmp_path / 'target'}", f"out={tmp_path / 'runs'}"]
-    assert decode.main([*models.overrides, *arguments]) == 2
-    (line,) = capsys.readouterr().err.strip().splitlines()
-    assert f"has {said}" in line
