@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from accelerate.utils import DistributedType
+from killed_trainings import killed_at
 from safetensors.torch import load_file, save_file
 from small_target import LAYOUT, save_target
 from transformers import AutoModelForCausalLM
@@ -338,12 +339,8 @@ def test_muon_trains_the_layers_and_resumes_where_it_was(tmp_path, config):
     whole = dataclasses.replace(config, out=str(tmp_path / "whole"))
     train(whole)
 
-    def killed(row):
-        if row["step"] == 5:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        train(config, killed)
+        train(config, killed_at(5))
     train(config)
     once, twice = weights(tmp_path / "whole"), weights(tmp_path / "draft")
     assert all(torch.equal(tensor, twice[name]) for name, tensor in once.items())
