@@ -14,13 +14,7 @@ from speculative_tts.decoding import builder as parts
 from speculative_tts.files import held
 from speculative_tts.records import read_jsonl, write_jsonl
 from speculative_tts.runs.naming import run_name
-from tests.fake_models import (
-    N_CODES,
-    WORDS,
-    FakeModels,
-    watch_systems,
-    write_fake_models,
-)
+from tests.fake_models import N_CODES, WORDS, FakeModels, watch_systems, write_fake_models
 
 CLOCKS = {
     *("lm_seconds", "baseline_seconds", "split", "codec_seconds"),

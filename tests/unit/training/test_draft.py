@@ -35,11 +35,7 @@ from speculative_tts.training.devices import accelerator_for
 from speculative_tts.training.draft import DraftTraining, make_draft
 from speculative_tts.training.heads import train_heads
 from speculative_tts.training.journal import silent
-from speculative_tts.training.objective import (
-    Objective,
-    expected_acceptance,
-    warn_of_other_codes,
-)
+from speculative_tts.training.objective import Objective, expected_acceptance, warn_of_other_codes
 
 WRITING = SequenceWriter(partial(write_rows, LAYOUT, LAYOUT.eos_id, None), LAYOUT.eos_id)
 
