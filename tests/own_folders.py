@@ -33,14 +33,24 @@ def frames(rng: np.random.Generator, books: int, size: int) -> list[int]:
 
 
 def write_codes(
-    folder: Path, codes: Callable[[], list[int]], texts: Iterable[str] = TEXTS, **same: Any
+    folder: Path,
+    codes: Callable[[], list[int]],
+    texts: Iterable[str] = TEXTS,
+    *,
+    speakers: int = 2,
+    **same: Any,
 ) -> None:
     """Write a codes store whose 24 and 4 recordings say the texts in turn; `codes` draws each."""
     said = list(texts)
     folder.mkdir(parents=True)
     for split, count in (("train", 24), ("dev", 4)):
         rows = [
-            {"id": f"{split}{n}", "speaker": f"s{n % 2}", "split": split, "text": said[n % 3]}
+            {
+                "id": f"{split}{n}",
+                "speaker": f"s{n % speakers}",
+                "split": split,
+                "text": said[n % 3],
+            }
             | {"codes": codes()}
             | same
             for n in range(count)

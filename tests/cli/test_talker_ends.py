@@ -39,7 +39,9 @@ def talking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     about = {"n_codes": BOOKS * CODES, "token_rate": 75, "sample_rate": 24_000}
     Path("silent").mkdir()
     Path("silent/codes.json").write_text(json.dumps(about))
-    write_codes(Path("codes"), partial(frames, np.random.default_rng(0), BOOKS, CODES), TEXTS)
+    write_codes(
+        Path("codes"), partial(frames, np.random.default_rng(0), BOOKS, CODES), TEXTS, speakers=24
+    )
     write_list(Path("list.jsonl"), islice(cycle(TEXTS), 40))
     return ["target=csm", "target.path=talker"]
 
