@@ -71,7 +71,7 @@ def test_both_pages_say_of_a_headline_what_the_report_says() -> None:
     bold = re.findall(r"^- \*\*(.*)\.\*\*", text("README.md"), re.MULTILINE)
     assert len(lines) == len(verdicts) == len(bold) == 4
     for (name, verdict), said in zip(verdicts, bold, strict=True):
-        assert f"| {name} | {verdict}:" in text("results/README.md")
+        assert f"| {name} | {verdict} |" in text("results/README.md")
         assert said.endswith(f": {verdict}")
 
 
