@@ -64,7 +64,6 @@ PAGES: dict[str, dict[str, Rows]] = {  # page: section: rows
             "exact speculative decoding": ("pcg/table1", "exact"),
             "SSD, beta 0.3": ("pcg/table1", "ssd"),
             "PCG at SSD's tokens per target pass": ("pcg/table1", "pcg"),
-            "PCG, groups of 10": ("pcg/table3", "embedding"),
         },
         "Any English sentence": {
             "`drafter=recurrent`, exact, 2": ("speeds/sentences", "recurrent-2"),
