@@ -52,7 +52,6 @@ PAGES: dict[str, dict[str, Rows]] = {  # page: section: rows
     },
     "results/README.md": {
         "SSD": {
-            "recordings through the codec": ("ssd/table1", "codec"),
             "target alone": ("ssd/table1", "target"),
             "draft alone": ("ssd/table1", "draft"),
             "exact speculative decoding": ("ssd/table1", "exact"),
