@@ -65,7 +65,7 @@ def test_cells_by_base_and_by_the_sampler_of_pcgs_paper() -> None:
     base = cells("sentences/base/ssd/table1", "target")
     assert_cell(scores("sentences/base", "target-s0"), "wer", base)
     seed = cells("sentences/base_seeds/ssd/table1", "target")
-    assert_cell(scores("sentences/base_seeds", "target-s1"), "wer", seed)
+    assert_cell(scores("sentences/base_seeds", "target-"), "wer", seed)
     folder, table = "sentences/pcg_sampler", cells("sentences/pcg_sampler/pcg/table2", "10.3")
     assert_difference(
         scores(folder, "target-s0"),
