@@ -26,7 +26,6 @@ from speculative_tts.training.data.columns import Columns
 from speculative_tts.training.data.pairs import (
     IGNORED,
     PromptedSequences,
-    SequenceBatch,
     SequenceWriter,
     load_data,
     write_rows,
@@ -302,12 +301,6 @@ def test_an_epoch_takes_every_utterance_once(codes):
         numbers = range(epoch * len(own), (epoch + 1) * len(own))
         assert sorted(own.pair(n)[1].codes for n in numbers) == texts
     assert len(own) == 24
-
-
-def test_batch_moves(codes):
-    batch = SequenceBatch(*torch.zeros(2, 1, 2, dtype=torch.int64)).to(torch.device("meta"))
-    assert batch.inputs.is_meta
-    assert batch.targets.is_meta
 
 
 @pytest.mark.parametrize(
