@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from speculative_tts.files import write_atomic
-from speculative_tts.typed import file_text, json_object
+from speculative_tts.typed import json_object, json_text
 
 ENDING = ".jsonl.xz"
 RUN = "run"
@@ -20,9 +20,9 @@ Row = dict[str, Any]
 
 def write_archive(path: Path, runs: Mapping[str, Iterable[Row]]) -> None:
     """Write the rows of runs, sorted by the runs' names; the same rows give the same bytes."""
-    lines = (file_text(path, {RUN: name} | row) for name in sorted(runs) for row in runs[name])
-    data = "".join(lines).encode()
-    write_atomic(path, lzma.compress(data, preset=9 | lzma.PRESET_EXTREME))
+    rows = ({RUN: name} | row for name in sorted(runs) for row in runs[name])
+    text = "".join(json_text(row, path) + "\n" for row in rows)
+    write_atomic(path, lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
 
 
 def read_archive(path: Path) -> dict[str, list[Row]]:
