@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from keep_runs import ENDING
-from score_index import read_scores
+from keep_runs import archive
+from score_index import read_scores, unpacked
 
 from speculative_tts.evaluation.compare import compare_rows
 from speculative_tts.evaluation.rows import ScoreRow
@@ -139,13 +139,14 @@ LENGTH = tables.Heading("tokens per target pass", "", "acceptance_length_differe
 def scores(results: Path, system: System) -> list[ScoreRow]:
     """Return the scores of a system, all runs that it names."""
     folder, *names = system
+    archives = sorted(results.glob(str(archive(Path(folder), "scores"))))
     found = []
     for name in names:
-        files = sorted(results.glob(f"{folder}/scores/{name}*{ENDING}"))
-        if not files:
-            raise ValueError(f"{results / folder}/scores has no run {name}; keep its scores first")
-        found += files
-    return [row for file in found for row in read_scores(file)]
+        of_it = [(path, run) for path in archives for run in unpacked(path) if run.startswith(name)]
+        if not of_it:
+            raise ValueError(f"{results / folder} has no scores of {name}; keep them first")
+        found += of_it
+    return [row for path, run in found for row in read_scores(path.parent, [run])]
 
 
 def line(results: Path, pair: Pair) -> tables.Line:
