@@ -8,7 +8,7 @@ from fake_models import FakeModels
 
 from speculative_tts.commands.decode import main as decode
 from speculative_tts.commands.precompute import main as precompute
-from speculative_tts.runs.naming import run_name, settings, with_sizes
+from speculative_tts.runs.naming import run_name, settings
 
 
 def options(models: FakeModels, *keys: str) -> list[str]:
@@ -60,10 +60,10 @@ def test_the_default_size_written_out_is_the_same_run(
 def test_options_of_groups_make_another_run_only_by_groups() -> None:
     """Nor does a mean size beside a theta, which it does not decide."""
     names = {
-        run_name(with_sizes(decode.compose(["rule=group", *options])))
+        run_name(decode.compose(["rule=group", *options]))
         for options in ([], ["rule.groups.mean_size=10"], ["rule.groups.cache=elsewhere"])
     }
     assert len(names) == 1
     assert "groups" not in settings(decode.compose(["rule=exact"]))["rule"]
-    given = with_sizes(decode.compose(["rule=group", "rule.groups.theta=0.5"]))
+    given = decode.compose(["rule=group", "rule.groups.theta=0.5"])
     assert settings(given)["rule"]["groups"]["mean_size"] is None

@@ -9,7 +9,7 @@ import pytest
 from speculative_tts.native import library
 from speculative_tts.native.library import kernel_label
 from speculative_tts.runs import naming
-from speculative_tts.runs.naming import LAWS, OWN_LAWS, remove, run_name, search_label, with_sizes
+from speculative_tts.runs.naming import LAWS, OWN_LAWS, remove, run_name, search_label
 from speculative_tts.schema.common import (
     CheckpointConfig,
     CodecConfig,
@@ -225,10 +225,10 @@ def test_settings_that_came_later_count_once_they_differ(tmp_path: Path) -> None
     ],
 )
 def test_a_default_size_is_written_out(tmp_path: Path, groups: GroupsConfig, size: float) -> None:
-    found = with_sizes(config(tmp_path, rule=GroupRule(groups=groups, block=True)))
-    assert found.rule == GroupRule(groups=replace(groups, mean_size=size), block=True)
-    exact = config(tmp_path)
-    assert with_sizes(exact) is exact
+    given = config(tmp_path, rule=GroupRule(groups=groups, block=True))
+    assert naming.settings(given)["rule"]["groups"]["mean_size"] == size
+    sized = replace(given, rule=GroupRule(groups=replace(groups, mean_size=size), block=True))
+    assert run_name(given) == run_name(sized)
 
 
 def test_a_gpu_is_what_models_compute_with() -> None:
