@@ -34,27 +34,6 @@ def test_it_prints_sizes_and_finds_them_again(
     assert len(list(tmp_path.iterdir())) == 1
 
 
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("groups.mean_size=1000", "mean_size 1000.0 is outside [1, 40]"),
-        ("codec.path=tiny:codec", "has 2048 codes, target"),
-    ],
-)
-def test_mistakes_are_found_before_a_bar(
-    models: FakeModels,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    override: str,
-    message: str,
-) -> None:
-    arguments = [*options(models, "target", "codec"), f"groups.cache={tmp_path}"]
-    assert precompute([*arguments, *override.split()]) == 2
-    told = capfd.readouterr().err
-    assert message in told
-    assert "%" not in told  # before any bar
-
-
 def test_decode_by_groups_makes_what_it_needs_and_says_so(
     models: FakeModels, tmp_path: Path
 ) -> None:
