@@ -18,7 +18,6 @@ from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.summary import Bootstrap
 from speculative_tts.files import write_atomic
 from speculative_tts.reporting import tables
-from speculative_tts.reporting.selection import difference
 
 NAME, LENGTH = "differences", "acceptance_length"
 SENTENCES, LAYER = "sentences", "sentences/recurrent"
@@ -152,7 +151,7 @@ def scores(results: Path, system: System) -> list[ScoreRow]:
 def line(results: Path, pair: Pair) -> tables.Line:
     """Return a pair's difference in the column of its metric."""
     rows = (scores(results, system) for system in (pair.other, pair.first))
-    found = difference(compare_rows(*rows, pair.metric, Bootstrap()))
+    found = compare_rows(*rows, pair.metric, Bootstrap())
     empty = {DIFFERENCE: tables.Cell(pair.label), WORDS: tables.Cell(""), LENGTH: tables.Cell("")}
     if pair.metric == "wer":
         return empty | {WORDS: tables.Cell.of(found.scaled(100), 1, signed=True)}
