@@ -23,7 +23,7 @@ import torch
 
 from speculative_tts.codecs.audio import UnfitWaveError
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.builder import build_engine
+from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.loops.graphs import AnyLoop
 from speculative_tts.decoding.loops.observer import synchronise
@@ -160,7 +160,7 @@ def requests_of(engine: Engine, items: Iterable[ListItem], seed: int) -> list[Re
 
 def _measured(config: EngineConfig, kept: ModelCache | None) -> dict[str, Any]:
     """Measure the table of a configuration, as JSON values."""
-    engine = build_engine(dataclasses.replace(config, lookahead=1), kept=kept)
+    engine = Builder(dataclasses.replace(config, lookahead=1), kept).engine()
     items = spread(read_list(Path(config.data.path)), UTTERANCES)
     rows = table(engine, requests_of(engine, items, SEED))
     date = datetime.now(UTC).isoformat(timespec="seconds")

@@ -6,7 +6,6 @@ pointed at. A case is `command: arguments -> parts of the line`; {w} are the fil
 
 import importlib
 import json
-import re
 import shutil
 import signal
 import tomllib
@@ -41,26 +40,24 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
         {
             "drafter=recurrent": "target_recurrent does not exist; give",
             "drafter=recurrent drafter.path={w}/target": "make it with sst-train-heads kind=rec",
-            "rule.betta=3": "unknown key rule.betta; did you mean rule.beta?",
             "lookahead=three": "lookahead three is no number; give 1 to 1000, or auto",
             "lookahead=1.5": "lookahead=1.5",
             "lookahead=": "lookahead is no number; give 1 to 1000, or auto",
-            "system=foo": "system=foo",
             "rule=foo": "rule=foo: no such choice; there are ",
-            "experiment=ssd/foo": "experiment=ssd/foo",
             "experiment=": "experiment=: no such choice; there are ",
             "experiment=frontier rule=foo": "rule=foo: no such choice; there are divergence",
             "method=ssd rule.k=5": "give rule=top or rule=neighbours",
             "seed=range(1,0)": "seed=range(1,0) has no value; give at least one",
             "chunk=0": "chunk 0 is below 1; give 1 or more, or null",
-            "foo": "cannot read 'foo'; settings are written key=value",
-            "rule=[": "cannot read 'rule=['",
-            "--config-dir=/nowhere": "/nowhere",
-            "target.path=???": "target.path is not set; give target.path=<value>",
             "target.path=/nowhere": "/nowhere does not exist; give",
             "target.path={w}/list.jsonl": "list.jsonl",
             "target.path={w}/stores": "stores holds no speech LM known here; looked for",
             "target.path=tiny:nothing": "tiny:nothing is not shipped; give",
+            "target.path={w}/targets/no_embedding": "no 48 rows of model.embed_tokens.weight",
+            "target.path={w}/targets/no_head": "no tensor lm_head.weight; config.json and weights",
+            # was once an IndexError, at the first prompt
+            "target.path={w}/targets/short_embedding": "no 48 rows of model.embed_tokens.weight",
+            "target.path={w}/targets/short_head": "has no 41 rows of lm_head.weight",
             "draft.path=tiny:draft": "give draft=<its own>, train one from this target",
             # before its groups are made
             "rule=group rule.groups.cache={t}/c draft.path=tiny:draft": "give draft=<its own>",
@@ -73,40 +70,16 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "out=/dev/null/x": "output folder /dev/null/x is not writable",
             "out={w}/list.jsonl": "list.jsonl",
             "runtime.threads=1000000": "threads 1000000 is above 1024; give 1 to 1024",
-            "runtime.threads=0": "threads 0 is below 1; give 1 to 1024",
             "runtime.device=tpu": "runtime.device=tpu",
             "runtime.dtype=int8": "runtime.dtype=int8",
             "runtime.device=cuda": "runtime.device=cuda needs a GPU that torch can see",
-            "runtime.warmup=-1": "warmup -1 is below 0; give 0 or more",
-            "lookahead=0": "lookahead 0 is below 1; give 1 to 1000, or auto",
-            "lookahead=100000": "lookahead 100000 is above 1000",
-            "batch_size=0": "batch_size 0 is below 1",
-            "instrument=-1": "instrument -1 is below 0",
-            "timing=-1": "timing -1 is below 0",
-            "limit=0": "limit 0 is below 1; give 1 or more, or null",
             "limit=99999999999999999999": "is not a finite number below 2^53",
-            "seed=-1": "seed -1 is below 0; give 0 to 4294967295",
-            "seed=4294967296": "seed 4294967296 is above 4294967295",
-            "rule.beta=-1 rule=tolerance": "rule.beta -1.0 is below 0; give 0 to 1",
             "rule.beta=2": "rule.beta 2.0 is above 1; give 0 to 1",
-            "rule.beta=nan": "rule.beta nan is not a finite number",
-            "rule.beta=inf": "rule.beta inf is not a finite number",
             "sampling.temperature=-1": "temperature -1.0 is below 0; give 0 or more, or null",
-            "sampling.temperature=nan": "temperature nan is not a finite number",
-            "sampling.top_k=-1": "top_k -1 is below 0",
-            "sampling.top_k=3000000000": "top_k 3000000000 is above 1000000; give 0 to 1000000",
             "sampling.top_p=0": "top_p 0.0 is not above 0; give more than 0, up to 1",
-            "sampling.top_p=1.1": "top_p 1.1 is above 1",
-            "sampling.max_tokens_per_word=1e9": "1000000000.0 is above 1000",
-            "sampling.max_tokens_per_word=0": "0.0 is not above 0",
             "sampling.min_tokens_per_word=900": "above max_tokens_per_word",
-            "sampling.min_tokens_per_word=-1": "min_tokens_per_word -1.0 is below 0",
-            "sampling.ras_window=-1": "ras_window -1 is below 0",
-            "sampling.ras_tau=0": "ras_tau 0.0 is not above 0",
-            "sampling.repetition_penalty=0": "repetition_penalty 0.0 is not above 0",
             "rule=group rule.groups.cache=/proc/c": "cache folder /proc/c is not writable",
             "rule=group rule.groups.theta=2": "theta 2.0 is above 1",
-            "rule=group rule.groups.mean_size=0": "mean_size 0.0 is below 1",
             "rule=group rule.groups.theta=0.5 rule.groups.mean_size=4": "both given; leave one out",
             "rule=group rule.groups.mean_size=99 rule.groups.cache={t}/c": "is outside [1, 40]",
             "rule=group rule.groups.path=/nowhere": "/nowhere",
@@ -114,19 +87,11 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "system=multi_token heads.path=/nowhere": "/nowhere does not exist; give",
             "system=multi_token viterbi.mode=none heads.path={w}/target": "make heads with",
             "system=multi_token viterbi.mode=none heads.path=null": "heads.path is not set;",
-            "system=multi_token heads.n=0": "heads.n 0 is below 1",
             "system=swap": "system=swap swaps within groups",
             "system=swap rule=group source=/nowhere": "/nowhere is no finished run",
             "match=fast": "match",
             "match=length:x": "match",
             "rule=typical match=length:2": "match=length:2 searches a rule's setting",
-            "rule=typical rule.epsilon=nan": "rule.epsilon nan is not a finite number",
-            "rule=top rule.k=0": "rule.k 0 is below 1",
-            "rule=top rule.delta=2": "rule.delta 2.0 is above 1",
-            "rule=divergence rule.most=-1": "rule.most -1.0 is below 0",
-            "rule=neighbours rule.ratio=0.5": "rule.ratio 0.5 is below 1; give 1 or more, or null",
-            "rule=dynamic rule.reach=1000000000": "rule.reach 1000000000 is above 1000",
-            "rule=dynamic rule.gap=2": "rule.gap 2.0 is above 1",
             "rule=typical rule.block=true": "give rule=exact or rule=group",
             "rule=null": "is null or a number; give a name, such as rule=exact",
             "drafter=null": "is null or a number; give a name, such as rule=exact",
@@ -134,7 +99,6 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "drafter=foo": "block, codebooks, frequent, heads, lm",
             "drafter.entropy=nan": "drafter.entropy nan is not a finite number",
             "drafter=lookup drafter.entropy=1": "give drafter=lm",
-            "drafter=lookup drafter.longest=1000000000": "drafter.longest 1000000000 is above 1000",
             "drafter=lookup drafter.shortest=5": "above drafter.longest 3; lower the one",
             "drafter=heads": "target_heads does not exist; give",
             "seed=1,x": "seed=x: Value 'x'",
@@ -161,6 +125,12 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "prompt={w}/torn.wav prompt_text=two": "torn.wav is not readable audio",
             "prompt={w}/short.wav prompt_text=two": "short.wav is silent",
             "prompt={w}/long.wav prompt_text=two": "long.wav is 600 s long, above 60; give",
+            "prompt={w}/nothing.wav prompt_text=two": "holds no samples",
+            "prompt={w}/click.wav prompt_text=two": "below one speech token",
+            "prompt={w}/silent.wav": "silent.wav is silent: it has no voice to follow; give",
+            "prompt={w}/silent.wav prompt_text=two": "silent.wav is silent: it has no",
+            "prompt={w}/nan.wav prompt_text=two": "holds samples that are NaN or infinite",
+            "prompt=s1 prompt_text=two": "speaker s1's words are in the list; leave",
             "prompt={w}/list.jsonl prompt_text=two": "is not readable audio",
             "prompt={w}/fifo prompt_text=two": "is neither a file nor a speaker",
             "prompt={w}/target prompt_text=two": "is neither a file nor a speaker",
@@ -181,10 +151,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "out={t}/x.mp3": "x.mp3 would hold a wav: .mp3 is not written here; give out={t}/x.wav",
             "stream=true out={t}/x.FLAC": ".FLAC is not written here; give out={t}/x.wav",
             "out={t}": "it is a folder",
-            "lookahead=0": "lookahead 0 is below 1",
-            "seed=-5": "seed -5 is below 0",
             "runtime.threads=1e6": "threads",
-            "runtime.warmup=-1": "runtime.warmup -1 is below 0",
             "data.path={w}/bad_twice.jsonl": "id a is there twice; give each row its own",
         },
     ),
@@ -192,13 +159,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
         BENCH,
         {
             "steps=0": "steps 0 is below 1; give 1 or more",
-            "tokens=1": "tokens 1 is below 2; give 2 to 100000",
             "draws=100000000": "draws 100000000 is above 100000; give 0 to 100000",
-            "draws=-1": "draws -1 is below 0",
-            "limit=0": "limit 0 is below 1",
-            "lookahead=0": "lookahead 0 is below 1",
-            "runtime.threads=0": "runtime.threads 0 is below 1",
-            "random=cosyvoice2 steps=0": "steps 0 is below 1; give 1 or more",
             "runtime.device=cuda": "runtime.device=cuda needs a GPU that torch can see",
             "random=gpt9": "random 'gpt9' is unknown; known: cosyvoice2, llasa_1b, llasa_8b",
             "data.path={w}/bad_prompt_torn.jsonl": "torn.wav is not readable audio",
@@ -215,7 +176,6 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "groups.theta=-1": "theta -1.0 is not above -1",
             "groups.theta=1.5": "groups.theta 1.5 is above 1; give more than -1, up to 1",
             "groups.theta=0.5": "are both given; leave one out",
-            "groups.cap=0": "cap 0 is below 1; give 1 or more, or null",
             "groups.mean_size=41": "mean_size 41.0 is outside [1, 40]",
             "groups.weights=even": "groups.weights=even",
             "groups.source=text": "groups.source=text",
@@ -225,6 +185,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "target.path={w}/targets/weights_empty": "copy it again",
             "target.path={w}/targets/speech_list": "is not a JSON object but []",
             "codec.path={w}/codecs/json_list": "is not a JSON object but []",
+            "codec.path=tiny:codec": "has 2048 codes, target",
             **{
                 f"groups.weights=unigram groups.unigram={{w}}/stores/{name}": said
                 for name, said in {
@@ -281,7 +242,6 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
         BIGRAMS,
         {
             "transitions.strength=0": "strength 0.0 is not above 0; give more than 0",
-            "transitions.workers=0": "workers 0 is below 1; give 1 to 1024",
             "transitions.smoothing=rough": "transitions.smoothing=rough",
             "transitions.smoothing=floor transitions.strength=2": "2.0 is not in (0, 1)",
             "transitions.path={w}/target": "names a cache that is there; leave it null",
@@ -302,23 +262,15 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
         HEADS,
         {
             "n=1": "n 1 is below 2; give 2 to 100000",
-            "steps=0": "steps 0 is below 1",
             "learning_rate=0": "learning_rate 0.0 is not above 0; give more than 0",
             "learning_rate=nan": "learning_rate nan is not a finite number",
-            "weight_decay=-0.1": "weight_decay -0.1 is below 0",
-            "warmup=-1": "warmup -1 is below 0",
-            "batch_size=0": "batch_size 0 is below 1",
             "batch_size=1000000000000": "is above 1000000; give 1 to 1000000",
-            "sequences=0": "sequences 0 is below 1",
-            "dev_utterances=0": "dev_utterances 0 is below 1",
-            "threads=100000": "threads 100000 is above 1024",
             "optimiser=sgd": "optimiser=sgd",
+            "device=cuda": "device=cuda needs a GPU that torch can see",
             "kind=round": "kind=round",
             "width=3": "own_drafts are of kind=recurrent, this is kind=linear",
             "losses.kl=1": "own_drafts are of kind=recurrent, this is kind=linear",
             "blocks=2": "own_drafts are of kind=recurrent, this is kind=linear",
-            "kind=recurrent blocks=0": "blocks 0 is below 1; give 1 to 1000",
-            "kind=recurrent width=0": "width 0 is below 1",
             "kind=recurrent train_trunk=true": "on a frozen trunk; leave train_trunk out",
             "optimiser=muon": "optimiser=muon is of kind=recurrent, this is kind=linear",
             "codes_from=target own=/nowhere": "there is no /nowhere; make it with sst-own-codes",
@@ -354,12 +306,10 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "layers=[0,9]": "layer 9 is not in the target, its layers are 0 to 2",
             "device=cuda": "device=cuda needs a GPU that torch can see; use device=cpu",
             "warmup=-1": "warmup -1 is below 0",
-            "weight_decay=-0.1": "weight_decay -0.1 is below 0",
             "layers=[-1]": "layers -1 is below 0; give 0 or more",
             "layers=0": "layers=0: a list is wanted; give layers=[0]",
             "layers=[a]": "layers",
             "layers=[[0]]": "layers holds [0]; give a list of plain values",
-            "steps=-1": "steps -1 is below 0",
             "learning_rate=-1": "learning_rate -1.0 is not above 0",
             "losses.ce=0": "all loss weights are 0",
             "losses.kl=-1": "losses.kl -1.0 is below 0",
@@ -368,12 +318,9 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "losses.group=1 groups={w}/target": "is no cache, it has config.json",
             "losses.group=1 groups=/nowhere": "/nowhere: no such cache folder",
             "select=beauty": "select=beauty",
-            "accumulate=0": "accumulate 0 is below 1",
             "batch_size=1e12": "batch_size=1e12",
             "batch_size=1000000000000": "is above 1000000; give 1 to 1000000",
-            "accumulate=1000000000000": "is above 1000000; give 1 to 1000000",
             "codes={w}/stores/empty_codes": "train-0000.parquet has no code of any utterance; make",
-            "eval_every=0": "eval_every 0 is below 1",
             "codes={w}/stores/torn": "is no shard of codes",
             "codes=/nowhere": "no folder /nowhere of codes",
             "init=/nowhere": "/nowhere",
@@ -388,17 +335,11 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "matrix_lr=nan": "matrix_lr nan is not a finite number below 2^53; give more than 0",
             "other_lr=0": "other_lr 0.0 is not above 0",
             "steps=0": "steps 0 is below 1",
-            "warmup_steps=0": "warmup_steps 0 is below 1",
-            "decay_steps=0": "decay_steps 0 is below 1",
             "acoustic_pull=2": "acoustic_pull 2.0 is above 1; give 0 to 1",
-            "probe_weight=-1": "probe_weight -1.0 is below 0",
-            "threads=0": "threads 0 is below 1",
             "valle.dim=0": "valle.dim 0 is below 1",
-            "valle.nar_scale=0": "valle.nar_scale 0.0 is not above 0",
             "architecture=rnn": "architecture=rnn",
             "codes_of=codec_x": "has no codes_x/; run sst-prepare",
             "family=tiny_fine": "has no codes_fine/; run sst-prepare",
-            "first_shard=-1": "first_shard -1 is below 0",
             "family=dog": "family=dog: no such choice; there are sentences, tiny_fine, valle",
         },
     ),
@@ -407,11 +348,6 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
         {
             "n_takes=0": "n_takes 0 is below 1; give 1 to 1000000",
             "n_takes=1000000000": "n_takes 1000000000 is above 1000000",
-            "n_codes=0": "n_codes 0 is below 2; give 2 to 100000",
-            "test_rows_per_speaker=0": "test_rows_per_speaker 0 is below 1",
-            "dev_rows_per_speaker=5000": "dev_rows_per_speaker 5000 is above 1000",
-            "workers=0": "workers 0 is below 1",
-            "seed=-1": "seed -1 is below 0",
             "corpus=music": "corpus=music: no such choice",
             "corpus=libritts path=/nowhere codec.path={w}/codec parts=[a]": "/nowhere",
             "corpus=libritts parts=[]": "parts",
@@ -421,12 +357,8 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "corpus=list format=seedtts list_file={w}/bad_binary.jsonl": "l is not UTF-8",
             "corpus=list format=seedtts list_file={w}/list.jsonl": "list.jsonl:1: not a line of",
             "corpus=libritts path={w} parts=[a] job=3 jobs=2": "job 3 is not below jobs 2",
-            "n_fine_takes=-1": "n_fine_takes -1 is below 0",
             "cluster.num_cpus=0": "cluster.num_cpus 0.0 is not above 0",
             "cluster=foo": "cluster.name=foo",
-            "job=-1": "job -1 is below 0",
-            "shard_size=0": "shard_size 0 is below 1",
-            "rows=0": "rows 0 is below 1; give 1 or more, or null",
         },
     ),
     "import_valle": (
@@ -463,10 +395,6 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "metrics=wer": "metrics=wer: a list is wanted; give metrics=[wer]",
             "draws=100000000": "draws 100000000 is above 100000; give 0 to 100000",
             "draws=-1": "draws -1 is below 0",
-            "workers=0": "workers 0 is below 1; give 1 to 1024",
-            "limit=0": "limit 0 is below 1",
-            "dnsmos_limit=0": "dnsmos_limit 0 is below 1",
-            "seed=-1": "seed -1 is below 0",
             "baseline=/nowhere": "baseline=/nowhere is not a folder",
             "list={w}/audio.jsonl baseline={w}/target": "has no scores.jsonl; run sst-eval runs=",
             "list={w}/audio.jsonl out={w}/list.jsonl": "choose another with out=<path>",
@@ -522,7 +450,6 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "serve": "no file {t}/listening/key.json; sst-listen make",
             "serve port=70000": "port 70000 is above 65535",
             "score": "no file {t}/listening/key.json; sst-listen make",
-            "score draws=1000000000": "draws 1000000000 is above 100000",
             "power difference=0": "difference 0.0 is not above 0",
             "power noise=nan": "noise nan is not a finite number",
             "make runs=/nowhere": "runs=/nowhere is not a folder; run sst-decode first",
@@ -535,19 +462,17 @@ TABLE = [
     for command, (base, changes) in CASES.items()
     for change, said in changes.items()
 ]
-LIMIT = re.compile(r"is (below|above|not above|outside|not a finite|not 0)|is no number")
 
 
 def tried() -> Iterator[object]:
-    """Yield the cases; `make check` takes every one.
+    """Yield the cases; of what several commands say in the same words `make test` takes the first.
 
-    Of a command's numbers beyond their limits `make test` takes the first: one place checks them
-    all (`tests/unit/test_limits.py`). Of what commands say in the same words it takes the first.
+    That a number beyond its limits is refused is tested for every number by
+    `tests/unit/test_limits.py`; here stands one of each command and of each group of its settings.
     """
     seen: set[tuple[str, str]] = set()
     for command, arguments, said in TABLE:
-        limit = LIMIT.search(said)
-        kind = (command, limit[0]) if limit else (arguments if said == "; " else "", said)
+        kind = (arguments if said == "; " else "", said)
         marks = [pytest.mark.whole] if kind in seen else []
         seen.add(kind)
         yield pytest.param(command, arguments, said, marks=marks)

@@ -13,7 +13,7 @@ from speculative_tts.bench.asked import Asked
 from speculative_tts.bench.closed_loop import Load, Served, closed_loop, measured
 from speculative_tts.bench.streams import markdown
 from speculative_tts.commands import decode
-from speculative_tts.decoding.builder import build_engine
+from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.loops.graphs import Graphs
 from speculative_tts.models.prompt import Prompt
@@ -29,7 +29,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
 
 @pytest.fixture(scope="module")
 def engine(models: FakeModels) -> Engine:
-    return build_engine(decode.main.compose([*models.overrides, "system=speculative"]))
+    return Builder(decode.main.compose([*models.overrides, "system=speculative"])).engine()
 
 
 def asked(engine: Engine, number: int) -> list[Asked]:

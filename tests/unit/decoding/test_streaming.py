@@ -8,7 +8,7 @@ import torch
 from fake_models import FakeModels, write_fake_models
 
 from speculative_tts.commands import decode
-from speculative_tts.decoding.builder import build_engine
+from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.streaming import STREAMED, Stream, growing
 from speculative_tts.evaluation.rows import decode_counts
@@ -27,7 +27,7 @@ def engine_of(system: System, models: FakeModels, kernels: str) -> Engine:
     """Of random models; of the shipped target where its heads speak."""
     multi = system is System.multi_token
     chosen = ["method=mtp", "heads.n=4"] if multi else [*models.overrides, f"system={system.name}"]
-    return build_engine(decode.main.compose([*chosen, f"runtime.kernels={kernels}"]), system)
+    return Builder(decode.main.compose([*chosen, f"runtime.kernels={kernels}"])).engine(system)
 
 
 @pytest.mark.parametrize("kernels", ["auto", "torch"])
@@ -52,9 +52,8 @@ def test_a_stream_is_the_utterance(system: System, kernels: str, models: FakeMod
 
 
 def test_systems_that_make_no_speech_bit_by_bit_say_so() -> None:
-    engine = build_engine(
-        decode.main.compose(["target=tiny_valle", "method=target"]), System.target
-    )
+    config = decode.main.compose(["target=tiny_valle", "method=target"])
+    engine = Builder(config).engine(System.target)
     prompt = Prompt("one", "two", torch.zeros(4, 20, dtype=torch.int64))
     request = engine.request("u", prompt, 0)
     with pytest.raises(ValueError, match="makes waves of whole utterances only; leave streaming"):
