@@ -57,7 +57,7 @@ def cells(table: str, key: str) -> Cells:
 def difference(a: list[ScoreRow], b: list[ScoreRow], metric: str) -> tuple[float, float, float]:
     """Return the paired difference, b minus a, with its interval."""
     found = compare_rows(a, b, metric, Bootstrap())
-    return _known(found.difference, found.low, found.high)
+    return _known(found.value, found.low, found.high)
 
 
 def assert_cell(

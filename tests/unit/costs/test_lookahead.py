@@ -23,12 +23,7 @@ from speculative_tts.decoding.engine import Engine
 from speculative_tts.records import read_list
 from speculative_tts.runs.naming import run_name
 from speculative_tts.schema.decode import DecodeConfig
-from tests.fake_models import FakeModels, write_fake_models
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
-    return write_fake_models(tmp_path_factory.mktemp("models"))
+from tests.fake_models import FakeModels
 
 
 def config_of(models: FakeModels, *settings: str) -> DecodeConfig:
@@ -118,7 +113,7 @@ def test_a_number_is_found_once_for_what_it_hangs_on(
     assert asked("sampling.top_k=3") == 3
     assert asked("runtime.dtype=bfloat16") == 4
     machine = lookahead.hardware()
-    monkeypatch.setattr(lookahead, "hardware", lambda **_: machine | {"cpu": "another"})
+    monkeypatch.setattr(lookahead, "hardware", lambda _: machine | {"cpu": "another"})
     assert asked() == 5
     config = config_of(models, "lookahead=4")
     assert settled(config, cache=tmp_path / "cache") == (config, {})
