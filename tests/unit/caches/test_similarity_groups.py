@@ -471,11 +471,6 @@ def change_weights(folder: Path) -> None:
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def test_a_cap_below_the_mean_is_refused(groups_of: Made) -> None:
-    with pytest.raises(ValueError, match=r"mean_size 9.0 is above cap 5; raise cap or drop it"):
-        groups_of(cap=5, mean_size=9.0)
-
-
 @pytest.mark.parametrize("cap", [1, 5])
 def test_a_cap_is_the_most_of_a_group(cap: int, groups_of: Made) -> None:
     entry = groups_of(theta=-0.9, cap=cap)
