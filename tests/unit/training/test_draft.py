@@ -123,6 +123,20 @@ def test_finished_training_is_skipped_and_other_settings_are_refused(tmp_path, c
         train(dataclasses.replace(config, learning_rate=0.5))
 
 
+def test_a_loss_that_had_no_weight_and_is_gone_is_no_other_setting(tmp_path, config):
+    first, path = train(config), tmp_path / "draft/training/settings.json"
+    made = json.loads(path.read_text())
+
+    def write(weight):
+        path.write_text(json.dumps(made | {"losses": made["losses"] | {"former": weight}}))
+
+    write(0.0)
+    assert train(config) == first
+    write(1.0)
+    with pytest.raises(ValueError, match=r"was made with losses=\{.*'former': 1.0\}, now"):
+        train(config)
+
+
 def test_distillation_raises_acceptance_above_cross_entropy(tmp_path, config):
     """The codes have nothing to do with the random target, so only the target's own law helps."""
     config = dataclasses.replace(config, steps=60, eval_every=20, select=DevFigure.acceptance)
