@@ -11,8 +11,6 @@ import torch
 
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
 from speculative_tts.commands.decode import main as decode
-from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.loops.multi_token import Blocks
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.models.heads import HeadTensors, save_heads
 from tests.fake_models import N_CODES, FakeModels, write_fake_models
@@ -95,18 +93,3 @@ def test_both_targets_with_and_without_a_path_search(
     assert ("transitions" in facts) == (mode != "none")
     ignored = "neither top_p nor repetition rules" in caplog.text
     assert ignored == (mode != "none")  # the checkpoints' own sampler has top_p 0.9
-
-
-def test_the_prompts_last_code_comes_before_the_first_block(
-    models: FakeModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen, load = list[Request](), Blocks.load
-
-    def spy(self: Blocks, requests: list[Request]) -> None:
-        seen.extend(requests)
-        load(self, requests)
-
-    monkeypatch.setattr(Blocks, "load", spy)
-    assert decode([*arguments(models, "valle", tmp_path), "baseline=false"]) == 0
-    (request,) = seen
-    assert request.last_code == int(request.prompt[-1]) - (3 + 5)  # text ids come first

@@ -479,13 +479,6 @@ def test_theta_outside_its_range_is_refused(theta: float, groups_of: Made) -> No
         groups_of(theta=theta)
 
 
-def test_a_cap_below_one_is_refused(groups_of: Made) -> None:
-    with pytest.raises(ValueError, match="cap 0 is below 1"):
-        groups_of(cap=0)
-    with pytest.raises(ValueError, match=r"mean_size 9.0 is above cap 5; raise cap or drop it"):
-        groups_of(cap=5, mean_size=9.0)
-
-
 @pytest.mark.parametrize("cap", [1, 5])
 def test_a_cap_is_the_most_of_a_group(cap: int, groups_of: Made) -> None:
     entry = groups_of(theta=-0.9, cap=cap)
