@@ -20,7 +20,7 @@ PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
 # Containers often forbid bytecode: each process of the tests would rewrite the asserts of all of them.
 unexport PYTHONDONTWRITEBYTECODE
 # tests/shapes.py holds calls against the shapes in signatures.
-CHECK_SHAPES := --jaxtyping-packages=speculative_tts,speculative_tts_makers,shapes.checked
+CHECK_SHAPES := --jaxtyping-packages=speculative_tts,speculative_tts_benchmarks,speculative_tts_makers,shapes.checked
 # Utterances of each run, and those of them that are timed, unless LIMIT says how many: all three papers then take 15 minutes on
 # two cores. LIMIT=null takes all 240.
 GIVEN = $(if $(LIMIT),limit=$(LIMIT))
@@ -427,7 +427,7 @@ results: $(STAMP) ## Make the tables that ship in results/ again, all 240 uttera
 	for one in tiny tiny_fine; do $(BIN)/sst-bench target=$$one steps=100 processes=5 rule=group rule.groups.mean_size=40 out=results/bench; done
 	for one in tiny:2 tiny_fine:5 sentences:1; do $(BIN)/sst-bench streams=1,4,16 target=$${one%:*} lookahead=$${one#*:} limit=48 out=results/bench; done
 	$(BIN)/sst-bench target=tiny_valle steps=100 processes=5 out=results/bench
-	for one in cosyvoice2 llasa_1b; do $(BIN)/python -m benchmarks.peers random=$$one runtime.dtype=bfloat16 limit=3 tokens=50 out=results/bench; done # llama.cpp and OpenVINO by the extra peers
+	for one in cosyvoice2 llasa_1b; do $(BIN)/python -m speculative_tts_benchmarks.peers random=$$one runtime.dtype=bfloat16 limit=3 tokens=50 out=results/bench; done # llama.cpp and OpenVINO by the extra peers
 	$(BIN)/python scripts/headlines.py # what README.md and results/README.md say of them
 	$(MAKE) page
 

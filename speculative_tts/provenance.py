@@ -24,7 +24,11 @@ from speculative_tts.schema.common import CheckpointConfig, TransitionsConfig
 from speculative_tts.typed import json_text
 
 ROOT = Path(__file__).parent
-BESIDE = ("../configs", "../speculative_tts_makers")  # what else of the repository makes results
+BESIDE = (
+    "../configs",
+    "../speculative_tts_benchmarks",
+    "../speculative_tts_makers",
+)  # what else of the repository makes results
 LIBRARIES = (
     "accelerate",
     "faiss-cpu",

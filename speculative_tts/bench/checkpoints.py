@@ -13,7 +13,7 @@ from functools import cached_property
 from speculative_tts.bench import systems
 from speculative_tts.bench.asked import asked_of
 from speculative_tts.bench.engine import Continuation, Decode, Times, continuations
-from speculative_tts.bench.peers import of_checkpoints
+from speculative_tts.bench.huggingface import of_checkpoints
 from speculative_tts.costs.lookahead import LookaheadCost
 from speculative_tts.decoding.builder import build_engine
 from speculative_tts.decoding.engine import Engine

@@ -11,15 +11,14 @@ import pytest
 import torch
 from test_sizes import SMALL
 
-import benchmarks.peers
-from speculative_tts.bench import peers, random
-from speculative_tts.bench.random import computed, expected
-from speculative_tts.bench.sizes import LLASA_8B
 from speculative_tts.commands import bench
 from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.rules.group import Group
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.schema.rules import ExactRule, ToleranceRule
+from speculative_tts_benchmarks import other_engines, peers, random
+from speculative_tts_benchmarks.random import computed, expected
+from speculative_tts_benchmarks.sizes import LLASA_8B
 
 ASKED = ["random=cosyvoice2", "limit=1", "tokens=6", "steps=1", "draws=10"]
 ALONE = ["transformers=false"]
@@ -72,7 +71,7 @@ def test_weights_that_do_not_fit_are_refused(
     told = "are free; give runtime.dtype=bfloat16 transformers=false"
     assert bench.main([*ASKED, f"out={tmp_path}"]) == 2
     assert told in capsys.readouterr().err
-    monkeypatch.setitem(peers.PEERS, "llama.cpp", lambda *_: Stub())
+    monkeypatch.setitem(other_engines.PEERS, "llama.cpp", lambda *_: Stub())
     assert bench.main([*ASKED, *ALONE, f"out={tmp_path}"]) == 2
     assert told in capsys.readouterr().err
 
@@ -104,7 +103,7 @@ class Stub:
 
 @pytest.mark.usefixtures("small")
 def test_others_stand_beside_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(peers.PEERS, "another", lambda *_: Stub())
+    monkeypatch.setitem(other_engines.PEERS, "another", lambda *_: Stub())
     settings = ["runtime.dtype=bfloat16", "limit=2"]
     assert bench.main([*ASKED, *settings, f"out={tmp_path}"]) == 0
     printed = (tmp_path / "cosyvoice2_random.md").read_text()
@@ -130,7 +129,7 @@ def test_every_process_times_all_systems(tmp_path: Path, monkeypatch: pytest.Mon
             yield work(piece)
 
     monkeypatch.setattr(random, "afresh", here)
-    monkeypatch.setitem(peers.PEERS, "another", lambda *_: Stub())
+    monkeypatch.setitem(other_engines.PEERS, "another", lambda *_: Stub())
     assert bench.main([*ASKED, *ALONE, "limit=10", "processes=3", f"out={tmp_path}"]) == 0
     assert [[*made] for _, made in given] == [["another"]] * 2, "another process has no peers"
     made = json.loads((tmp_path / "cosyvoice2_random.json").read_text())
@@ -144,17 +143,17 @@ def test_every_process_times_all_systems(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_another_process_finds_the_peers_by_their_names() -> None:
-    for _, making in benchmarks.peers.KNOWN.values():
+    for _, making in peers.KNOWN.values():
         assert pickle.loads(pickle.dumps(making)) is making
 
 
 def test_peers_that_are_installed_are_added_and_others_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(benchmarks.peers, "PEERS", {})
-    monkeypatch.setattr(benchmarks.peers, "find_spec", lambda name: name == "openvino" or None)
-    benchmarks.peers.add_installed()
-    assert [*benchmarks.peers.PEERS] == ["OpenVINO"]
+    monkeypatch.setattr(peers, "PEERS", {})
+    monkeypatch.setattr(peers, "find_spec", lambda name: name == "openvino" or None)
+    peers.add_installed()
+    assert [*peers.PEERS] == ["OpenVINO"]
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("llama.cpp is not installed and left out: pip install")
 

@@ -22,9 +22,7 @@ from speculative_tts.bench.engine import (
     synthetic_groups,
     verify_step,
 )
-from speculative_tts.bench.peers import PEERS, Making, others
 from speculative_tts.bench.roofline import limits
-from speculative_tts.bench.sizes import SIZES, ModelSize
 from speculative_tts.bench.table import (
     grid,
     memory_lines,
@@ -53,6 +51,8 @@ from speculative_tts.schema.common import Device, GroupsConfig
 from speculative_tts.schema.rules import ExactRule, GroupRule, RuleConfig, ToleranceRule
 from speculative_tts.typed import write_json
 from speculative_tts.workers import afresh
+from speculative_tts_benchmarks.other_engines import PEERS, Making, others
+from speculative_tts_benchmarks.sizes import SIZES, ModelSize
 
 SPECULATIVE = "speculative"
 RATES = (0.4, 0.6, 0.8)  # acceptance rates (accepted of drafted) for which speed is computed

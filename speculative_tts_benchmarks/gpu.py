@@ -14,9 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from speculative_tts.bench import gpu_limits
-from speculative_tts.bench.coin import TossedSpeculation
-from speculative_tts.bench.sizes import SIZES, ModelSize
 from speculative_tts.bench.table import ONE_PROCESS, grid
 from speculative_tts.costs.timer import median_seconds
 from speculative_tts.decoding.batch import Request
@@ -34,6 +31,9 @@ from speculative_tts.reporting.origin import made_by
 from speculative_tts.schema.bench import BenchConfig
 from speculative_tts.schema.decode import Kernels
 from speculative_tts.typed import write_json
+from speculative_tts_benchmarks import gpu_limits
+from speculative_tts_benchmarks.coin import TossedSpeculation
+from speculative_tts_benchmarks.sizes import SIZES, ModelSize
 
 BATCHES = (1, 8, 64)
 RATES = (0.6, 0.8, 0.865)  # acceptance rates; 0.865 emits 3.26 tokens a round of 3

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from speculative_tts.bench.sizes import RandomWeights
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.decoder.config import DecoderConfig
+from speculative_tts_benchmarks.sizes import RandomWeights
 
 
 class OpenVino:

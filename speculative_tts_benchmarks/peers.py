@@ -1,6 +1,6 @@
 """Time llama.cpp and OpenVINO beside the engine, on the same random weights.
 
-    python -m benchmarks.peers random=cosyvoice2 runtime.dtype=bfloat16 limit=3 tokens=50
+    python -m speculative_tts_benchmarks.peers random=cosyvoice2 limit=3 tokens=50
 
 Takes the settings of `sst-bench`. A peer that is not installed (extra `peers`) is named and left
 out.
@@ -11,11 +11,11 @@ from importlib.util import find_spec
 
 import torch
 
-from benchmarks.peer_llama_cpp import LlamaCpp
-from benchmarks.peer_openvino import OpenVino
-from speculative_tts.bench.peers import PEERS, Making, Peer
-from speculative_tts.bench.sizes import RandomWeights
 from speculative_tts.commands.bench import main
+from speculative_tts_benchmarks.other_engines import PEERS, Making, Peer
+from speculative_tts_benchmarks.peer_llama_cpp import LlamaCpp
+from speculative_tts_benchmarks.peer_openvino import OpenVino
+from speculative_tts_benchmarks.sizes import RandomWeights
 
 
 def open_vino(weights: RandomWeights, dtype: torch.dtype, _: int, threads: int) -> Peer:

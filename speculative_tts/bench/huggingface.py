@@ -1,15 +1,13 @@
-"""Time other engines on the same weights: transformers, and peers that a script registers."""
+"""Time transformers on the same weights."""
 
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from speculative_tts.bench.engine import Decode, drafts
-from speculative_tts.bench.sizes import ModelSize, RandomWeights
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.schema.bench import BenchConfig
@@ -17,18 +15,6 @@ from speculative_tts.training.checkpoint import CONFIG, build_model, read_checkp
 
 USUAL = 3  # tokens that transformers' draft makes a round where ours seeks its best
 GENERATE, ASSISTED = "transformers generate", "transformers assisted"
-
-
-class Peer(Protocol):
-    """Another engine that holds a model for batch 1."""
-
-    def seconds(self, prompt: list[int], tokens: int, sampler: Sampler) -> float:
-        """Return the seconds to continue a prompt by so many tokens."""
-
-
-# weights, dtype, positions, threads
-Making = Callable[[RandomWeights, torch.dtype, int, int], Peer]
-PEERS: dict[str, Making] = {}  # for CPUs; benchmarks/peers.py registers llama.cpp and OpenVINO
 
 
 def of_checkpoints(config: BenchConfig, engine: Engine) -> dict[str, Decode]:
@@ -102,34 +88,6 @@ class Transformers:
         elapsed = time.perf_counter() - begin
         assert out.shape[1] == len(prompt) + tokens, "generate stopped early"
         return elapsed
-
-
-def transformers_of(
-    size: ModelSize, weights: RandomWeights, dtype: torch.dtype, device: torch.device
-) -> Transformers:
-    """Build transformers' target and draft from random weights."""
-    both = (weights.checkpoint(), weights.some(size.draft).checkpoint())
-    target, draft = (build_model(*one, dtype, device).train(mode=False) for one in both)
-    return Transformers(target, draft, device)
-
-
-def others(
-    config: BenchConfig, size: ModelSize, weights: RandomWeights, device: torch.device
-) -> dict[str, Decode]:
-    """Return the other engines that decode these random weights on this device, by name."""
-    dtype = getattr(torch, config.runtime.dtype.value)
-    systems: dict[str, Decode] = {}
-    if config.transformers:
-        peer = transformers_of(size, weights, dtype, device)
-        systems |= peer.systems(size.sampler, config.drafted)
-    context, threads = size.length + config.tokens + 1, config.runtime.threads
-    for name, make in PEERS.items() if device.type == "cpu" else ():
-        systems[name] = _continues(make(weights, dtype, context, threads), size.sampler)
-    return systems
-
-
-def _continues(peer: Peer, sampler: Sampler) -> Decode:
-    return lambda prompt: peer.seconds(prompt.ids, prompt.tokens, sampler)
 
 
 def _load(folder: Path, dtype: torch.dtype, device: torch.device) -> Any:

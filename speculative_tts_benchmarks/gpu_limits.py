@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from speculative_tts.bench.sizes import RECURRENT_WIDTH, ModelSize
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.loops.graphs import EAGER, LoopSpec
 from speculative_tts.models.gpu import triton_runtime
 from speculative_tts.models.gpu.tuning import replayed
+from speculative_tts_benchmarks.sizes import RECURRENT_WIDTH, ModelSize
 
 # Dense multiplications and additions in bfloat16 with float32 sums, by matrix units, and in
 # float32, both a clock and multiprocessor by compute capability: NVIDIA's architecture papers.

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from speculative_tts.bench.sizes import RandomWeights
 from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts_benchmarks.sizes import RandomWeights
 
 NAMES = {
     "input_layernorm": "attn_norm",
