@@ -425,7 +425,7 @@ results: $(STAMP) ## Make the tables that ship in results/ again, all 240 uttera
 	$(MAKE) fresh RESULTS=results
 	$(MAKE) streaming RESULTS=results
 	for one in tiny tiny_fine; do $(BIN)/sst-bench target=$$one steps=100 processes=5 rule=group rule.groups.mean_size=40 out=results/bench; done
-	for one in tiny:2 tiny_fine:5 sentences:1; do $(BIN)/sst-bench streams=1,4,16 target=$${one%:*} lookahead=$${one#*:} limit=48 out=results/bench; done
+	for one in tiny:2 tiny_fine:6 sentences:1; do $(BIN)/sst-bench streams=1,4 target=$${one%:*} lookahead=$${one#*:} limit=12 processes=5 out=results/bench; done
 	$(BIN)/sst-bench target=tiny_valle steps=100 processes=5 out=results/bench
 	for one in cosyvoice2 llasa_1b; do $(BIN)/python -m speculative_tts_benchmarks.peers random=$$one runtime.dtype=bfloat16 limit=3 tokens=50 out=results/bench; done # llama.cpp and OpenVINO by the extra peers
 	$(BIN)/python scripts/headlines.py # what README.md and results/README.md say of them
