@@ -54,7 +54,7 @@ DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small sma
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
-.PHONY: help venv reproduce sentences sentences-pcg training-seeds draft-layers fine-drafts preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks records registered-records retest samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
+.PHONY: help venv reproduce sentences sentences-pcg sentences-margins training-seeds draft-layers fine-drafts preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks records registered-records retest samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -339,11 +339,22 @@ sentences-pcg: $(STAMP) ## PCG's tables on sentences by its paper's sampler; wha
 	rm -f $(RESULTS)/sentences/{pcg_sampler/pcg,base/ssd}/matched_clock* $(RESULTS)/sentences/base/ssd/{beta,figure3}* # nothing was timed; of one tolerance and one lookahead
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/pcg_sampler $(OUT)/sentences/pcg
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/base $(OUT)/sentences/tables/ssd
-	$(call sentences_decode,experiment=ssd/table1 method=target$(comma)ssd seed=1 $(SENTENCE_LIST:%tables/ssd=%base_seeds/ssd))
+	$(call sentences_decode,experiment=ssd/table1 method=target$(comma)ssd seed=1$(comma)2 $(SENTENCE_LIST:%tables/ssd=%base_seeds/ssd))
 	$(BIN)/sst-eval runs=$(OUT)/sentences/base_seeds/ssd judges=whisper metrics=[wer]
 	$(BIN)/sst-report paper=ssd runs=$(OUT)/sentences/base_seeds/ssd out=$(RESULTS)/sentences/base_seeds page=false
 	rm -f $(RESULTS)/sentences/base_seeds/ssd/{matched,beta,figure3,tradeoff,table3}* # of two systems
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/base_seeds $(OUT)/sentences/base_seeds/ssd
+
+# What is registered of sentences that nobody has heard: a rule's loss beside its target.
+SPARE = data=sentences data.name=spare data.path=results/sentences/lists/spare.jsonl lookahead=3 seed=0$(comma)1 out=$(OUT)/sentences/margins
+
+sentences-margins: $(STAMP) ## Does a rule lose words on 225 sentences that nobody has heard? Half an hour of a core
+	$(call sentences_decode,method=target $(SPARE))
+	$(call sentences_decode,method=ssd rule.beta=0.1$(comma)0.2 $(SPARE))
+	$(call sentences_decode,drafter=recurrent method=exact $(SPARE))
+	$(call sentences_decode,drafter=recurrent method=pcg rule.groups.mean_size=37.5 $(SPARE))
+	$(BIN)/sst-eval runs=$(OUT)/sentences/margins judges=whisper metrics=[wer]
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/margins $(OUT)/sentences/margins
 
 # DEVICE=cuda trains on a GPU; without it trainings are the CPU's
 TRAIN_ON = $(if $(filter-out file,$(origin DEVICE)),device=$(DEVICE))

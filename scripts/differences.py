@@ -26,8 +26,6 @@ FINE, FEW_HOURS = "fine_drafts", "ssd_draft"
 EXACT, ALONE = (SENTENCES, "speculative-exact-k3-s0-51af5691"), (SENTENCES, "target-s0-")
 BASE, BASE_ALONE = "sentences/base", ("sentences/base", "target-s0-")
 BASE_CODEC = (BASE, "codec-s0-")
-BASE_ALL = "sentences/base*"  # and another seed
-BOTH_SSD4, BOTH_ALONE = (BASE_ALL, "speculative-tolerance-b0.4-"), (BASE_ALL, "target-")
 BASE_EXACT, BASE_SSD4 = (
     (BASE, "speculative-exact-k3-s0-"),
     (BASE, "speculative-tolerance-b0.4-k3-s0-"),
@@ -56,6 +54,14 @@ System = tuple[str, ...]  # a folder, or its pattern, and the beginnings of its 
 def runs(folder: str, name: str, *endings: str) -> System:
     """Return a system whose runs' names begin with `name` and an ending."""
     return folder, *(f"{name}-{one}" for one in endings)
+
+
+def by_base(*seeds: int) -> tuple[System, System]:
+    """Return SSD at 0.4 and the target, heard by base, of these seeds."""
+    of = [f"s{seed}" for seed in seeds]
+    both = ("speculative-tolerance-b0.4-k3", "target")
+    ssd, alone = (runs("sentences/base*", name, *of) for name in both)
+    return ssd, alone
 
 
 EQUAL = "sentences/layer"  # groups whose rounds are as long as a tolerance's
@@ -105,7 +111,11 @@ BLOCKS = {
     },
     "The same by Whisper base": {
         "base_ssd0.4": Pair("SSD 0.4 by the draft minus target", BASE_SSD4, BASE_ALONE),
-        "base_ssd0.4_both": Pair("the same, seeds 0 and 1", BOTH_SSD4, BOTH_ALONE),
+        "base_ssd0.4_seed1": Pair("the same, seed 1", *by_base(1)),
+        "base_ssd0.4_seed2": Pair("the same, seed 2", *by_base(2)),
+        "base_ssd0.4_both": Pair("the same, seeds 0 and 1", *by_base(0, 1)),
+        "base_ssd0.4_fresh": Pair("the same, seeds 1 and 2", *by_base(1, 2)),
+        "base_ssd0.4_all": Pair("the same, seeds 0, 1 and 2", *by_base(0, 1, 2)),
         "base_exact": Pair("exact by the draft minus target", BASE_EXACT, BASE_ALONE),
         "base_ssd0.4_exact": Pair("SSD 0.4 minus exact, both by the draft", BASE_SSD4, BASE_EXACT),
         "base_codec": Pair("target minus recordings through the codec", BASE_ALONE, BASE_CODEC),

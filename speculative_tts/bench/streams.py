@@ -17,7 +17,7 @@ from speculative_tts.bench.closed_loop import Served, measured
 from speculative_tts.bench.systems import PROBED
 from speculative_tts.bench.table import ONE_PROCESS, RATIO
 from speculative_tts.costs.lookahead import best, table
-from speculative_tts.decoding.builder import build_engine
+from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.model_cache import process_cache
 from speculative_tts.decoding.streaming import stream_codec
@@ -123,14 +123,14 @@ def _served(piece: tuple[BenchConfig, Sequence[int]]) -> Process:
 
 def _alone(config: BenchConfig) -> Engine:
     """Return the target alone; raise ValueError for one whose codec cannot stream."""
-    base = build_engine(config, System.target, process_cache(config.runtime.device.value))
+    base = Builder(config, process_cache(config.runtime.device.value)).engine(System.target)
     stream_codec(base)
     return base
 
 
 def _drafting(config: BenchConfig, rule: RuleConfig, lookahead: int) -> Engine:
     drafting = dataclasses.replace(config, rule=rule, drafter=config.recurrent, lookahead=lookahead)
-    return build_engine(drafting, kept=process_cache(config.runtime.device.value))
+    return Builder(drafting, process_cache(config.runtime.device.value)).engine()
 
 
 def row(config: BenchConfig, name: str, found: Sequence[Process]) -> dict[str, Any]:

@@ -203,7 +203,7 @@ class Engine:
         assert self.speculation is not None, "built for another system"
         rule, lookahead = self.speculation.rule, self.speculation.lookahead
         watch = Instruments(rule, lookahead, self.target.device)
-        (again,) = self.speculation.decode([request], watch, self.graphs)
+        (again,) = self.graphs.decode(self.speculation.looping(watch), [request])
         assert again.tokens == expected.tokens, "instruments changed the tokens"
         draft, verify, accept = expected.split or watch.seconds.values()
         return Split(

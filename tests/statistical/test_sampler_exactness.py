@@ -1,7 +1,7 @@
-"""Speculation where an end that is the likeliest token is certain (VALL-E's own ending).
+"""Speculation under samplers that look back, or end where an end is the likeliest token.
 
 n = 20,000 utterances; 8 chi-squares of false-alarm rate 1e-9 each (see `test_exactness`), and 12
-more of the one-step law beside the official procedure. Seeds are fixed.
+more of the one-step law of VALL-E's ending beside the official procedure. Seeds are fixed.
 """
 
 from collections import Counter
@@ -14,26 +14,29 @@ from stubs import speculative
 from test_exactness import DRAFT, MANY, ONE, STOPS, TARGET
 
 from speculative_tts.decoding.rules.acceptance import Tolerance
+from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
 from speculative_tts.models.families.valle import official
 
-SHAPE = {"temperature": 0.9, "top_k": 4}
-ENDS = Sampler(**SHAPE, end_when_likeliest=True)
-PLAIN = Sampler(**SHAPE)
-DRAWS = 20_000
+NUCLEUS = {"temperature": 0.8, "top_k": 5, "top_p": 0.8}
+FEW = {"temperature": 0.9, "top_k": 4}
+ENDS = Sampler(**FEW, end_when_likeliest=True)
+# A sampler, and the plain one that it must be told from.
+SAMPLERS = {
+    "repetition aware": (RepetitionAware(**NUCLEUS, window=3, tau=0.3), Sampler(**NUCLEUS)),
+    "official ending": (ENDS, Sampler(**FEW)),
+}
 
 
-def test_speculation_follows_the_law_of_the_official_ending_and_no_other() -> None:
-    """The second half is a control: an end that only a draw can bring is told apart."""
-    found = speculative(TARGET, DRAFT, Tolerance(0.0), STOPS, ENDS, 3, MANY)
-    assert mismatches(found, autoregressive_law(TARGET, ENDS, STOPS, ONE)) == []
-    assert mismatches(found, autoregressive_law(TARGET, PLAIN, STOPS, ONE))
-
-
-def test_ending_the_target_alone_is_not_the_law() -> None:
-    """Control: the target verified by another ending than the one that is asked for."""
-    found = speculative(TARGET, DRAFT, Tolerance(0.0), STOPS, PLAIN, 3, MANY)
-    assert mismatches(found, autoregressive_law(TARGET, ENDS, STOPS, ONE))
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_speculation_follows_the_samplers_law_and_no_other(name: str) -> None:
+    """As controls the plain sampler's law, and what the plain sampler says."""
+    sampler, plain = SAMPLERS[name]
+    law, other = (autoregressive_law(TARGET, one, STOPS, ONE) for one in (sampler, plain))
+    found = speculative(TARGET, DRAFT, Tolerance(0.0), STOPS, sampler, 3, MANY)
+    assert mismatches(found, law) == []
+    assert mismatches(found, other)
+    assert mismatches(speculative(TARGET, DRAFT, Tolerance(0.0), STOPS, plain, 3, MANY), law)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -45,7 +48,7 @@ def test_the_law_is_that_of_the_official_procedure(seed: int) -> None:
     if seed % 3 == 0:
         logits[end] = logits.max() + 0.1
     probs = official.filtered(logits / 0.9, 4).softmax(-1)
-    draws = torch.multinomial(probs, DRAWS, replacement=True, generator=generator)
+    draws = torch.multinomial(probs, len(MANY), replacement=True, generator=generator)
     ends = (draws == end) | (logits.argmax() == end)
     outcomes = torch.where(ends, end, draws)
     stop = StopRule.build((end,), vocab, [0], torch.device("cpu"))
