@@ -21,7 +21,6 @@ from speculative_tts.evaluation.rows import NO_CODES
 from speculative_tts.evaluation.scoring import Scored, ScoringPlan, plans, score
 from speculative_tts.evaluation.summary import Bootstrap
 from speculative_tts.evaluation.wer import AVERAGES
-from speculative_tts.records import to_row
 from speculative_tts.runs.folder import SCORES, SUMMARY
 from speculative_tts.schema.evaluate import EvalConfig
 from speculative_tts.texts import aligned, first, some, with_interval
@@ -172,7 +171,7 @@ def _compare(baseline: Path, scored: Sequence[Scored], config: EvalConfig) -> No
     how = Bootstrap(config.draws, config.unit, config.seed)
     labels = {str(one.folder): one.label for one in scored}
     for folder, comparisons in compare_all([baseline], others, how=how).items():
-        rows = {name: to_row(one) for name, one in comparisons.items()}
+        rows = {name: {"metric": name} | one.written() for name, one in comparisons.items()}
         write_json(Path(folder) / "comparison.json", {"baseline": str(baseline), "metrics": rows})
         print(f"\n{labels[folder]} against {baseline.name}, paired over utterances:")
         print("\n".join(aligned(_difference_rows(comparisons))))
@@ -181,10 +180,10 @@ def _compare(baseline: Path, scored: Sequence[Scored], config: EvalConfig) -> No
 def _difference_rows(comparisons: dict[str, Comparison]) -> list[list[str]]:
     rows = [["metric", "baseline", "run", "difference", "p", "p (Holm)", "n"]]
     for name, one in comparisons.items():
-        if one.difference is not None:
-            apart = with_interval((one.difference, one.low, one.high), "+.3f")
+        if one.value is not None:
+            apart = with_interval((one.value, one.low, one.high), "+.3f")
             both = (f"{one.a:.3f}", f"{one.b:.3f}", apart)
-            rows.append([name, *both, _p(one.p), _p(one.p_holm), str(one.n)])
+            rows.append([name, *both, _p(one.p), _p(one.tests.get("holm")), str(one.n)])
     return rows
 
 

@@ -212,7 +212,7 @@ class Engine:
             accept_seconds=accept,
             positions=watch.positions,
             per_round=watch.per_round,
-            **watch.sums,
+            **watch.sums(),
         )
 
     def audio(self, outcome: Outcome, prompt: Prompt) -> Spoken:
