@@ -142,7 +142,7 @@ fresh: $(STAMP) ## Do the test list's figures hold for 60 sentences and voice pr
 	$(BIN)/sst-report paper=tiny runs=$(OUT)/tiny out=$(RESULTS)
 
 # $(call register,overrides): what a claim speaks of, on the list of the verdicts
-register = $(BIN)/sst-decode data=tiny_registered out=$(OUT)/registered workers=$(WORKERS) $(SHARED) limit=$(or $(LIMIT),null) $(1)
+register = $(BIN)/sst-decode data=tiny_registered out=$(OUT)/registered seed=0,1,2 timing=0 workers=$(WORKERS) $(SHARED) limit=$(or $(LIMIT),null) $(1)
 
 page: $(STAMP) ## Draw the figures and index.html of results/ again from the tables and points that ship, and what their scores give
 	$(BIN)/python scripts/draw_page.py
@@ -151,16 +151,15 @@ page: $(STAMP) ## Draw the figures and index.html of results/ again from the tab
 
 registered: $(STAMP) ## The claims' verdicts on 240 utterances spoken after settings and margins were committed: an hour, needs flite
 	$(BIN)/sst-prepare corpus=registered
-	for how in "seed=0 timing=60" "seed=1,2 timing=0"; do \
-	  $(call register,experiment=$(call joined,$(CLAIMS_RUNS))) $$how; \
-	  $(call register,experiment=ssd/figure3 method=ssd lookahead=6) $$how; \
-	  $(call register,experiment=mtp/table2 method=mtp heads.n=8 sampling.top_k=25) $$how; \
-	done
+	$(call register,experiment=$(call joined,$(CLAIMS_RUNS)))
+	$(call register,experiment=ssd/figure3 method=ssd lookahead=6)
+	$(call register,experiment=mtp/table2 method=mtp heads.n=8 sampling.top_k=25)
 	$(BIN)/sst-eval runs=$(OUT)/registered metrics=[wer,similarity]
 	for one in ssd pcg claims; do $(BIN)/sst-report paper=$$one runs=$(OUT)/registered out=$(RESULTS)/registered page=false; done
+	rm -f $(RESULTS)/registered/{ssd,pcg}/{figure,beta,tradeoff,matched_clock}* # of speeds, and nothing was timed
 
-streaming: $(STAMP) ## Time to first audio and gaps while speech is being made: 3 minutes on a quiet machine
-	$(BIN)/sst-decode experiment=streaming out=$(OUT)/streaming $(GIVEN)
+streaming: $(STAMP) ## Time to first audio and gaps while speech is being made, in five processes: 6 minutes on a quiet machine
+	$(BIN)/sst-decode experiment=streaming processes=5 out=$(OUT)/streaming $(GIVEN)
 	$(BIN)/sst-eval runs=$(OUT)/streaming metrics=[wer]
 	$(BIN)/sst-report paper=streaming runs=$(OUT)/streaming out=$(RESULTS)
 
@@ -355,15 +354,16 @@ sentences-pcg: $(STAMP) ## PCG's tables on sentences by its paper's sampler; wha
 	rm -f $(RESULTS)/sentences/base_seeds/ssd/{matched,beta,figure3,tradeoff,table3}* # of two systems
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/base_seeds $(OUT)/sentences/base_seeds/ssd
 
-# What is registered of sentences that nobody has heard: a rule's loss beside its target.
-SPARE = data=sentences data.name=spare data.path=results/sentences/lists/spare.jsonl lookahead=3 seed=0$(comma)1 out=$(OUT)/sentences/margins
+# What is registered of sentences that nobody had heard: a rule's loss beside its target.
+SPARE = data=sentences data.name=spare data.path=results/sentences/lists/spare.jsonl lookahead=3 out=$(OUT)/sentences/margins
 
-sentences-margins: $(STAMP) ## Does a rule lose words on 225 sentences that nobody has heard? Half an hour of a core
+sentences-margins: $(STAMP) ## Does a rule lose words on 225 sentences that nobody had heard? A quarter of an hour of a core
 	$(call sentences_decode,method=target $(SPARE))
 	$(call sentences_decode,method=ssd rule.beta=0.1$(comma)0.2 $(SPARE))
 	$(call sentences_decode,drafter=recurrent method=exact $(SPARE))
 	$(call sentences_decode,drafter=recurrent method=pcg rule.groups.mean_size=37.5 $(SPARE))
 	$(BIN)/sst-eval runs=$(OUT)/sentences/margins judges=whisper metrics=[wer]
+	$(BIN)/sst-report paper=runs runs=$(OUT)/sentences/margins out=$(RESULTS)/sentences/margins page=false
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/margins $(OUT)/sentences/margins
 
 sentences-frontier: $(STAMP) ## SSD over lookahead and tolerance, and the papers' rules over their settings, in words on 120 sentences: half an hour of a core
@@ -454,7 +454,7 @@ results: $(STAMP) ## Make the tables that ship in results/ again, all 240 uttera
 	$(MAKE) fresh RESULTS=results
 	$(MAKE) streaming RESULTS=results
 	for one in tiny tiny_fine; do $(BIN)/sst-bench target=$$one steps=100 processes=5 rule=group rule.groups.mean_size=40 out=results/bench; done
-	for one in tiny:2 tiny_fine:5 sentences:1; do $(BIN)/sst-bench streams=1,4,16 target=$${one%:*} lookahead=$${one#*:} limit=48 out=results/bench; done
+	for one in tiny:2 tiny_fine:6 sentences:1; do $(BIN)/sst-bench streams=1,4 target=$${one%:*} lookahead=$${one#*:} limit=12 processes=5 out=results/bench; done
 	$(BIN)/sst-bench target=tiny_valle steps=100 processes=5 out=results/bench
 	for one in cosyvoice2 llasa_1b; do $(BIN)/python -m speculative_tts_benchmarks.peers random=$$one runtime.dtype=bfloat16 limit=3 tokens=50 out=results/bench; done # llama.cpp and OpenVINO by the extra peers
 	$(BIN)/python scripts/headlines.py # what README.md and results/README.md say of them

@@ -91,13 +91,17 @@ class Arrivals:
 
 @dataclass(frozen=True)
 class Clock:
-    """Seconds of an utterance in one process, and how fast its memory was then (GB/s of a core)."""
+    """Seconds of an utterance in one process, and how fast its memory was then (GB/s of a core).
+
+    `arrivals` are of the same utterance streamed there, where that is asked for.
+    """
 
     lm_seconds: float
     prefill_seconds: float | None = None
     baseline_seconds: float | None = None
     baseline_prefill_seconds: float | None = None
     memory: float | None = None
+    arrivals: Arrivals | None = None
 
 
 SECONDS = ("lm_seconds", "prefill_seconds", "baseline_seconds", "baseline_prefill_seconds")
@@ -165,7 +169,8 @@ class DecodeRecord:
     # in several processes: those of each; the seconds above are their means
     clocks: list[Clock] | None = field(default=None, metadata=GIVEN)
     split: Split | None = None
-    arrivals: Arrivals | None = None  # of the same utterance decoded once more, in pieces
+    # of the same utterance decoded once more, in pieces (by the first of several processes)
+    arrivals: Arrivals | None = None
     # further layers of codes, not counted in lm_seconds
     nar_seconds: float | None = field(default=None, metadata=TIMED)
     codec_seconds: float | None = field(default=None, metadata=TIMED)  # codes to audio

@@ -9,14 +9,23 @@ out.
 import sys
 from importlib.util import find_spec
 
+import torch
+
 from speculative_tts.commands.bench import main
-from speculative_tts_benchmarks.other_engines import PEERS, Making
+from speculative_tts_benchmarks.other_engines import PEERS, Making, Peer
 from speculative_tts_benchmarks.peer_llama_cpp import LlamaCpp
 from speculative_tts_benchmarks.peer_openvino import OpenVino
+from speculative_tts_benchmarks.sizes import RandomWeights
+
+
+def open_vino(weights: RandomWeights, dtype: torch.dtype, _: int, threads: int) -> Peer:
+    """OpenVINO, which needs no number of positions; another process finds it by its name."""
+    return OpenVino(weights, dtype, threads)
+
 
 KNOWN: dict[str, tuple[str, Making]] = {
     "llama.cpp": ("llama_cpp", LlamaCpp),
-    "OpenVINO": ("openvino", lambda weights, dtype, _, threads: OpenVino(weights, dtype, threads)),
+    "OpenVINO": ("openvino", open_vino),
 }
 
 

@@ -4,6 +4,7 @@ Steps cost what they cost with real weights; the acceptance is that of random we
 speed is also given for other acceptance rates, computed from the steps.
 """
 
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -15,18 +16,20 @@ from speculative_tts.bench.engine import (
     OURS,
     Continuation,
     Decode,
+    Times,
     continuations,
+    joined,
     synthetic_groups,
     verify_step,
 )
 from speculative_tts.bench.roofline import limits
 from speculative_tts.bench.table import (
-    ONE_PROCESS,
     grid,
     memory_lines,
     ratios,
     step_lines,
     system_lines,
+    timed_in,
 )
 from speculative_tts.costs.timer import medians
 from speculative_tts.decoding.batch import Request
@@ -41,12 +44,14 @@ from speculative_tts.models.families.code_lm import CodeLM
 from speculative_tts.native.library import select
 from speculative_tts.progress import progress
 from speculative_tts.provenance import free_gib, peak_gib, provenance
+from speculative_tts.records import Counts
 from speculative_tts.reporting.origin import made_by
 from speculative_tts.schema.bench import BenchConfig
 from speculative_tts.schema.common import Device, GroupsConfig
 from speculative_tts.schema.rules import ExactRule, GroupRule, RuleConfig, ToleranceRule
 from speculative_tts.typed import write_json
-from speculative_tts_benchmarks.other_engines import PEERS, others
+from speculative_tts.workers import afresh
+from speculative_tts_benchmarks.other_engines import PEERS, Making, others
 from speculative_tts_benchmarks.sizes import SIZES, ModelSize
 
 SPECULATIVE = "speculative"
@@ -67,8 +72,6 @@ def run_random(config: BenchConfig, out: Path) -> int:
             "nothing to them; give rule.groups.mean_size=<tokens of a group>"
         )
     check_memory(config, size)
-    torch.set_num_threads(config.runtime.threads)
-    select(config.runtime.kernels)
     result = measured(config, size) | {"provenance": provenance(config)}
     name = f"{config.random}_random"
     write_json(out / f"{name}.json", result)
@@ -90,27 +93,63 @@ def check_memory(config: BenchConfig, size: ModelSize) -> None:
         )
 
 
+@dataclass(frozen=True)
+class Timed:
+    """The times and counts of one process."""
+
+    whole: Times
+    first: Times  # of each prompt and one token
+    counts: list[Counts]  # of the second model's rounds
+    peak: float  # GiB of this engine alone
+
+
+class Models:
+    """Random weights of one size, as a process makes them: target and draft."""
+
+    def __init__(self, config: BenchConfig) -> None:
+        torch.set_num_threads(config.runtime.threads)
+        select(config.runtime.kernels)
+        assert config.random is not None
+        self.config, self.size = config, SIZES[config.random]
+        self.device = torch.device(config.runtime.device.value)
+        dtype = getattr(torch, config.runtime.dtype.value)
+        self.weights = self.size.weights(dtype, config.seed)
+        self.target = self.weights.model(dtype, self.device)
+        self.draft = self.size.draft_of(self.target)
+
+    def timed(self) -> Timed:
+        """Continue every prompt by every system in turn."""
+        config, made = self.config, list[Outcome]()
+        seeds = range(config.seed, config.seed + config.limit)
+        prompts = [prompt_of(config, self.size, self.target, seed) for seed in seeds]
+        systems = ours(config, self.size, self.target, self.draft, made)
+        for decode in systems.values():
+            decode(prompts[0])
+        peak = peak_gib()  # before the others come
+        systems |= others(config, self.size, self.weights, self.device)
+        with progress(total=len(prompts), desc="continuations", unit="prompt") as bar:
+            whole = continuations(systems, prompts, bar.update)
+        first = continuations(systems, [prompt.first for prompt in prompts], lambda: None)
+        return Timed(whole, first, [outcome.counts for outcome in made], peak)
+
+
+def _elsewhere(piece: tuple[BenchConfig, dict[str, Making]]) -> Timed:
+    """Time all systems in this process, which was made for it."""
+    config, peers = piece
+    PEERS.update(peers)
+    return Models(config).timed()
+
+
 def measured(config: BenchConfig, size: ModelSize) -> dict[str, Any]:
-    """Time all systems with the weights of one size."""
-    device = torch.device(config.runtime.device.value)
-    dtype = getattr(torch, config.runtime.dtype.value)
-    weights = size.weights(dtype, config.seed)
-    target = weights.model(dtype, device)
-    draft = size.draft_of(target)
-    prompts = [prompt_of(config, size, target, config.seed + n) for n in range(config.limit)]
-    made: list[Outcome] = []
-    systems = ours(config, size, target, draft, made)
-    for decode in systems.values():
-        decode(prompts[0])
-    peak = peak_gib()  # of this engine: the others come later
-    systems |= others(config, size, weights, device)
-    with progress(total=len(prompts), desc="continuations", unit="prompt") as bar:
-        spent = continuations(systems, prompts, bar.update)
-    first = continuations(systems, [prompt.first for prompt in prompts], lambda: None)
+    """Time all systems with the weights of one size, single steps by the first process alone."""
+    models = Models(config)
+    elsewhere = afresh(_elsewhere, [(config, dict(PEERS))] * (config.processes - 1))
+    times = [models.timed(), *elsewhere]
+    steps = _steps(config, models.target, models.draft)
+    read = {"target": models.target.step_bytes, "draft": models.draft.step_bytes}
+    spent, first = (joined([getattr(one, name) for one in times]) for name in ("whole", "first"))
     seconds = {name: [one.seconds for one in own] for name, own in spent.items()}
-    steps = _steps(config, target, draft)
-    read = {"target": target.step_bytes, "draft": draft.step_bytes}
-    counts = [outcome.counts for outcome in made]
+    counts = [one for own in times for one in own.counts]
     return {
         "model": f"{size.title}, {config.runtime.dtype.name}, random weights, "
         f"{_label(config.rule)}, lookahead {config.drafted}",
@@ -126,7 +165,8 @@ def measured(config: BenchConfig, size: ModelSize) -> dict[str, Any]:
         "computed_speedup": {rate: computed(steps, rate, config.drafted) for rate in RATES},
         "bytes_per_step": read,
         "bytes_per_second": limits(read, config.runtime.threads),
-        "peak_gib": peak,
+        "peak_gib": times[0].peak,
+        "processes": config.processes,
         "tokens": config.tokens,
         "prompts": config.limit,
         "threads": config.runtime.threads,
@@ -210,7 +250,8 @@ def computed(steps: dict[str, float], rate: float, lookahead: int) -> float:
 
 def table(result: dict[str, Any]) -> str:
     """Format the result as Markdown tables."""
-    lines = [f"{result['model']}, batch 1, {result['prompts']} prompts", "", ONE_PROCESS, ""]
+    title = f"{result['model']}, batch 1, {result['prompts']} prompts"
+    lines = [title, "", timed_in(result.get("processes", 1)), ""]
     lines += system_lines(result)
     lines += ["", *_parts(result), "", *step_lines(result), "", *memory_lines(result), ""]
     lines += [*expected(result), ""]

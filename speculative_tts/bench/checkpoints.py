@@ -12,7 +12,7 @@ from functools import cached_property
 
 from speculative_tts.bench import systems
 from speculative_tts.bench.asked import asked_of
-from speculative_tts.bench.engine import Continuation, Decode, Spent, continuations
+from speculative_tts.bench.engine import Continuation, Decode, Times, continuations
 from speculative_tts.bench.huggingface import of_checkpoints
 from speculative_tts.costs.lookahead import LookaheadCost
 from speculative_tts.decoding.builder import Builder
@@ -22,8 +22,6 @@ from speculative_tts.models.speech_lm import by_depth
 from speculative_tts.progress import progress
 from speculative_tts.schema.bench import BenchConfig
 from speculative_tts.workers import afresh
-
-Times = dict[str, list[Spent]]  # of each prompt, by system
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 
-import numpy as np
-
 from speculative_tts.bench.asked import Asked
 from speculative_tts.codecs.registry import silence
 from speculative_tts.decoding.batch import Request
@@ -21,39 +19,19 @@ from speculative_tts.decoding.streaming import stream_codec
 from speculative_tts.records import Arrivals
 from speculative_tts.schema.decode import System
 
-PERCENTILES = (50, 95)
 Clock = Callable[[], float]
 
 
 @dataclass(frozen=True)
 class Served:
-    """The share of one listener: its tokens, and waiting times in milliseconds and as a factor."""
+    """An utterance that one client has got, and the seconds that it took."""
 
     id: str
     tokens: list[int]
-    token_ms: float  # a token after the first
-    first_audio_ms: float
-    real_time_factor: float
+    token_seconds: float  # from the first token to the last
+    first_audio: float  # from asking to the first piece
+    seconds: float  # from asking to the last piece
     audio_seconds: float
-
-
-@dataclass(frozen=True)
-class Load:
-    """A system's measured utterances, and what all clients together got while these were made."""
-
-    served: list[Served]
-    tokens: int
-    seconds: float
-
-    def __add__(self, other: "Load") -> "Load":
-        served, tokens = [*self.served, *other.served], self.tokens + other.tokens
-        return Load(served, tokens, self.seconds + other.seconds)
-
-    def percentiles(self) -> dict[str, list[float]]:
-        """Return `PERCENTILES` of each waiting time."""
-        names = ("token_ms", "first_audio_ms", "real_time_factor")
-        columns = {name: [getattr(one, name) for one in self.served] for name in names}
-        return {name: np.percentile(x, PERCENTILES).tolist() for name, x in columns.items()}
 
 
 @dataclass
@@ -66,36 +44,32 @@ class _Listening:
     clock: Clock
     times: list[float] = field(default_factory=list)  # of the first token and of the newest
     pieces: Arrivals = field(default_factory=lambda: Arrivals([], []))
-    tokens: int = 0
 
     def __post_init__(self) -> None:
         self._speaking = stream_codec(self.engine).speaking(self.asked.prompt.voice.cpu().numpy())
 
-    def look(self, row: Loop, *, done: bool) -> int:
-        """Decode the audio that new tokens make final; return how many tokens are new."""
+    def look(self, row: Loop, *, done: bool) -> None:
+        """Decode the audio that new tokens make final."""
         self.times = [*self.times[:1], self.clock()]
-        before, self.tokens = self.tokens, int(row.rows.count[0])
-        tokens = row.rows.tokens[0, : self.tokens].cpu().numpy()
+        tokens = row.rows.tokens[0, : int(row.rows.count[0])].cpu().numpy()
         codes, codec = tokens[tokens < self.engine.codec.n_codes], self.engine.codec
         waves = self._speaking.ready(codes, ended=done)
         for wave in chain(waves, [silence(codec)] if done and not len(codes) else []):
             self.pieces.seconds.append(self.clock() - self.since)
             self.pieces.lengths.append(len(wave) / codec.sample_rate)
-        return self.tokens - before
 
     def served(self, row: Loop) -> Served:
         """Return the figures; ValueError if a model broke down."""
         (outcome,) = row.outcomes()
         if outcome.failure:
             raise ValueError(outcome.failure)
-        heard = self.pieces.heard()
         return Served(
             id=self.asked.request.id,
             tokens=outcome.tokens,
-            token_ms=1000 * (self.times[-1] - self.times[0]) / max(1, self.tokens - 1),
-            first_audio_ms=heard["first_audio_ms"],
-            real_time_factor=heard["stream_seconds"] / heard["stream_audio_seconds"],
-            audio_seconds=heard["stream_audio_seconds"],
+            token_seconds=self.times[-1] - self.times[0],
+            first_audio=self.pieces.seconds[0],
+            seconds=self.pieces.seconds[-1],
+            audio_seconds=sum(self.pieces.lengths),
         )
 
 
@@ -107,9 +81,7 @@ class _Clients:
         self._known: dict[str, Asked] = {}  # requests so far, by id
         self._listening: dict[int, _Listening] = {}  # by row
         self._served: dict[str, Served] = {}
-        self._begin = self._end = clock()
-        self._since = dict.fromkeys(range(number), self._begin)  # when each row's client asked
-        self._tokens = 0
+        self._since = dict.fromkeys(range(number), clock())  # when each row's client asked
 
     @property
     def _done(self) -> bool:
@@ -128,16 +100,12 @@ class _Clients:
             yield one.request
 
     def look(self, seen: Mapping[int, tuple[Loop, bool]]) -> None:
-        if len(self._known) == self._number:  # nobody has asked for one that is measured
-            self._begin, self._tokens = self._clock(), 0
         for index, (row, done) in seen.items():
             if index not in self._listening:
                 asked = self._known[row.rows.requests[0].id]
                 given = self._engine, asked, self._since[index], self._clock
                 self._listening[index] = _Listening(*given)
-            new = self._listening[index].look(row, done=done)
-            if not self._done:
-                self._tokens, self._end = self._tokens + new, self._clock()
+            self._listening[index].look(row, done=done)
             if done:
                 self._finish(index, row)
 
@@ -147,9 +115,8 @@ class _Clients:
         if any(served.id == one.request.id for one in self._asked):
             self._served[served.id] = served
 
-    def load(self) -> Load:
-        served = [self._served[one.request.id] for one in self._asked]
-        return Load(served, self._tokens, self._end - self._begin)
+    def served(self) -> list[Served]:
+        return [self._served[one.request.id] for one in self._asked]
 
 
 def closed_loop(
@@ -158,7 +125,7 @@ def closed_loop(
     asked: Sequence[Asked],
     clients: int,
     clock: Clock = time.perf_counter,
-) -> Load:
+) -> list[Served]:
     """Serve `clients` who ask for the utterances one after the other, over and over.
 
     Each utterance is measured once. Before that every client asks for one, so that rows do not
@@ -167,17 +134,17 @@ def closed_loop(
     all_ = _Clients(engine, asked, clients, clock)
     for seen in engine.serve(system, [one.request for one in asked], all_.queue(), clients):
         all_.look(seen)
-    return all_.load()
+    return all_.served()
 
 
 def measured(
     systems: Mapping[str, tuple[Engine, System]], asked: Sequence[Asked], clients: int
-) -> dict[str, Load]:
+) -> dict[str, list[Served]]:
     """Measure each system with half of the utterances, and in the opposite order with the others.
 
     So a machine's drift affects all alike.
     """
-    found = dict.fromkeys(systems, Load([], 0, 0.0))
+    found: dict[str, list[Served]] = {name: [] for name in systems}
     for half, names in ((asked[::2], [*systems]), (asked[1::2], [*systems][::-1])):
         for name in names if half else ():
             found[name] += closed_loop(*systems[name], half, clients)

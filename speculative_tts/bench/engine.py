@@ -1,7 +1,7 @@
 """Time whole continuations of several systems, and single steps of one engine."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -53,18 +53,19 @@ class Spent:
 
 
 Decode = Callable[[Continuation], float]  # returns its seconds
+Times = dict[str, list[Spent]]  # of each prompt, by system
 
 
 def continuations(
     systems: Mapping[str, Decode], prompts: list[Continuation], progress: Callable[[], None]
-) -> dict[str, list[Spent]]:
+) -> Times:
     """Time each prompt by each system in turn, so that a machine's drift affects all alike.
 
     The first prompt is run once by each before the clock counts.
     """
     for run in systems.values():
         run(prompts[0])
-    spent: dict[str, list[Spent]] = {name: [] for name in systems}
+    spent: Times = {name: [] for name in systems}
     for prompt in prompts:
         for name, run in systems.items():
             begin = time.process_time()
@@ -72,6 +73,11 @@ def continuations(
             spent[name].append(Spent(seconds, time.process_time() - begin))
         progress()
     return spent
+
+
+def joined(times: Sequence[Times]) -> Times:
+    """Return the times of several processes as those of one, process after process."""
+    return {name: [one for own in times for one in own[name]] for name in times[0]}
 
 
 def drafts(engine: Engine) -> bool:

@@ -86,7 +86,8 @@ def timed_in(processes: int) -> str:
         return ONE_PROCESS
     return (
         f"Continuations were timed in {processes} processes, one after the other: intervals are "
-        "over processes and prompts. All below the first table is of one process."
+        "over processes and prompts. Single steps, what is computed from them, and memory are of "
+        "the first process."
     )
 
 

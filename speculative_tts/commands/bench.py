@@ -4,6 +4,7 @@ All systems continue the same prompts in turn, in each of `processes`: the targe
 speculation at the lookahead asked for and at the one that pays best here, heads, transformers.
 Writes a table and JSON.
 With streams=1,4,16: what so many clients at once wait for, of the target alone and its drafter.
+With random=cosyvoice2: a target of real size with random weights.
 """
 
 import sys
@@ -30,10 +31,10 @@ def run(config: BenchConfig) -> int:
             f"streams={config.streams} serves texts to listeners, and random weights speak none; "
             "leave gpu and random out"
         )
-    if config.processes > 1 and (config.gpu or {config.random, config.streams} != {None}):
+    if config.processes > 1 and config.gpu:
         raise ValueError(
-            f"processes={config.processes} time the checkpoints of target and drafters; leave it "
-            "out with gpu, random and streams, which are of one process"
+            f"processes={config.processes} time in turn on a CPU; leave it out with gpu=true, "
+            "which is of one process"
         )
     if config.gpu:
         from speculative_tts_benchmarks.gpu import run_gpu
@@ -62,8 +63,7 @@ def _run_checkpoints(config: BenchConfig, out: Path) -> int:
     here = Checkpoints(config)
     engine, engines, pays = here.engine, here.engines, here.lookaheads()
     chosen = drafted(config, pays)
-    times = [here.continued(chosen), *elsewhere(config, chosen)]
-    spent = {name: [one for own in times for one in own[name]] for name in times[0]}
+    spent = benchmark.joined([here.continued(chosen), *elsewhere(config, chosen)])
     seconds = {name: [one.seconds for one in own] for name, own in spent.items()}
     context = len(here.prompts[0].request.prompt) + config.tokens // 2
     read = bytes_read(engine, engines)
@@ -102,7 +102,7 @@ main = app.command(
         "sst-bench",
         "sst-bench lookahead=5 tokens=200 out=bench",
         "sst-bench target=tiny_valle processes=5",
-        "sst-bench target=tiny_fine streams=1,4,16 lookahead=5 limit=96",
+        "sst-bench target=tiny_fine streams=1,4 lookahead=5 limit=24 processes=5",
         "sst-bench random=cosyvoice2 runtime.dtype=bfloat16 limit=3 tokens=50 runtime.threads=2",
         "sst-bench gpu=true tokens=200",
     ),

@@ -17,7 +17,6 @@ import numpy as np
 from speculative_tts.evaluation.metric import Metric
 from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.statistics import LEAST, LEVEL, Array, Measure
-from speculative_tts.records import SECONDS
 
 ENOUGH = 5  # processes from which a speed is a result
 
@@ -58,9 +57,10 @@ def cells(rows: Sequence[ScoreRow], metric: Metric, unit: Callable[[ScoreRow], H
 
 
 def _by_process(row: ScoreRow, metric: Metric) -> Iterator[tuple[Hashable, ScoreRow]]:
-    """Yield a row with the seconds of each process; one where the metric reads no such seconds."""
+    """Yield a row with what each process measured; one where the metric reads nothing of that."""
     clocks = row["clocks"] or ()
-    without = replace(row, columns={**row.columns, **dict.fromkeys(SECONDS)})
+    measured = dict.fromkeys(name for clock in clocks for name in clock)
+    without = replace(row, columns={**row.columns, **measured})
     if len(clocks) < 2 or None not in metric.columns(without):
         yield (row.seed, 0), row
         return

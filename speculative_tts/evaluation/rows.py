@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from speculative_tts.evaluation.audio import seconds
-from speculative_tts.records import SCORED, TIMED, DecodeRecord, columns_marked
+from speculative_tts.records import SCORED, TIMED, Clock, DecodeRecord, columns_marked
 from speculative_tts.typed import typed
 
 NO_CODES = "no_codes"  # flag of an utterance that ended at once; its audio is a short silence
@@ -115,7 +115,13 @@ def decode_counts(record: DecodeRecord) -> dict[str, Any]:
     if record.lm_seconds is not None:  # only some utterances are timed
         times = columns_marked(record, TIMED)
         own |= {name: value for name, value in times.items() if value is not None}
-    clocks = {"clocks": list(map(vars, record.clocks))} if record.clocks else {}
+    clocks = {"clocks": list(map(_clocked, record.clocks))} if record.clocks else {}
     counts = record.counts.columns() if record.counts.rounds else {}
     stream = record.arrivals.heard() if record.arrivals else {}
     return own | clocks | counts | stream | (vars(record.split) if record.split else {})
+
+
+def _clocked(clock: Clock) -> dict[str, Any]:
+    """Return the columns of a row that one process measured."""
+    own = {name: value for name, value in vars(clock).items() if name != "arrivals"}
+    return own | (clock.arrivals.heard() if clock.arrivals else {})

@@ -48,7 +48,7 @@ def build_source(config: DecodeConfig, swapped: Mapping[str, DecodeRecord]) -> A
 
 def elsewhere(config: DecodeConfig, items: list[ListItem]) -> Iterator[Clocks]:
     """Yield clocks of the utterances from each of `config.processes` processes but this one."""
-    alone = replace(config, processes=1, workers=1, instrument=0, chunk=None, timing=None)
+    alone = replace(config, processes=1, workers=1, instrument=0, timing=None)
     return afresh(_clocked, [(alone, items)] * (config.processes - 1))
 
 

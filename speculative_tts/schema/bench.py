@@ -17,11 +17,11 @@ class BenchConfig(EngineConfig):
     limit: Count = 10  # utterances of the list whose prompts are continued
     tokens: Several = 100  # speech tokens of each continuation; stop ids do not end it
     transformers: bool = True  # also time transformers' generate and assisted generation
-    processes: Count = 1  # that time the continuations in turn; 5 give an interval over them too
+    processes: Count = 1  # that time in turn, on a CPU; 5 give an interval over them too
     steps: Count = 200  # repeats of each single step that is timed; the median counts
     draws: Draws = 10_000  # bootstrap draws of the speed ratios
-    # percentiles of what so many clients at once wait for (streams=1,4,16), each of whom asks for
-    # the next utterance when it has all audio of its last one; null: none of this
+    # how long so many clients at once wait (streams=1,4,16), each of whom asks for the next
+    # utterance when it has all audio of its last one; null: none of this
     streams: Annotated[int, Limit(1, 1024)] | None = None
     # cosyvoice2, llasa_1b or llasa_8b: real size, random weights, instead of target, draft and list
     random: str | None = None

@@ -65,13 +65,34 @@ def test_several_processes_give_intervals_over_them(tmp_path: Path) -> None:
     assert "\n10 prompts, 2 tokens each" in printed
 
 
-@pytest.mark.parametrize("other", ["random=cosyvoice2", "streams=2", "gpu=true"])
-def test_what_is_of_one_process_refuses_several(
-    other: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_gpu_refuses_several_processes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert bench.main([f"out={tmp_path / 'bench'}", "processes=5", other]) == 2
-    assert "processes=5 time the checkpoints of target and drafters" in capsys.readouterr().err
+    assert bench.main([f"out={tmp_path / 'bench'}", "processes=5", "gpu=true"]) == 2
+    assert "processes=5 time in turn on a CPU" in capsys.readouterr().err
     assert not (tmp_path / "bench").exists()
+
+
+def test_a_folders_rows_are_of_one_number_of_processes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The page says once, above its table, of how many processes all rows are."""
+    (tmp_path / "streams.json").write_text('{"rows": [{"target": "tiny", "streams": 1}]}')
+    assert bench.main([f"out={tmp_path}", "streams=2", "processes=5"]) == 2
+    assert "has rows of 0 processes, and processes=5" in capsys.readouterr().err
+
+
+@pytest.mark.whole
+def test_listeners_are_served_in_every_process(tmp_path: Path) -> None:
+    few = ["limit=2", "lookahead=2", "streams=2", "processes=2"]
+    assert bench.main([f"out={tmp_path}", *few]) == 0
+    rows = json.loads((tmp_path / "streams.json").read_text())["rows"]
+    assert len(rows) == 3
+    for one in rows:
+        first, second = one["processes"]
+        assert [x["tokens"] for x in first] == [x["tokens"] for x in second]
+        assert [x["seconds"] for x in first] != [x["seconds"] for x in second]
+    assert "Timed in 2 processes" in (tmp_path / "streams.md").read_text()
 
 
 @pytest.mark.parametrize("command", [bench.main, decode.main, precompute.main])
@@ -132,7 +153,7 @@ def test_streams_add_up_to_one_table(
     assert [(one["target"], one["streams"], one["system"]) for one in rows] == [
         (*place, system) for place in places for system in systems
     ]
-    assert all(len(one["utterances"]) == 2 for one in rows)
+    assert all(len(one["processes"][0]) == 2 for one in rows)
     table = (tmp_path / "streams.md").read_text()
     assert table.count("\n| tiny") == 9
     assert table in capsys.readouterr().out

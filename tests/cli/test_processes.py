@@ -40,3 +40,22 @@ def test_utterances_are_timed_in_every_process(tmp_path: Path) -> None:
     for folder in (one, two):
         memory = json.loads((folder / "provenance.json").read_text())["memory"]
         assert memory["quiet"] >= memory["gb_per_second"] > 0, "of a process alone too"
+
+
+def test_an_utterance_is_streamed_in_every_process(tmp_path: Path) -> None:
+    """First audio was that of the first process, however many timed the rest."""
+    models = write_fake_models(tmp_path / "models")
+    given = ["limit=2", "runtime.warmup=0", "instrument=0", "method=target", "chunk=5"]
+    assert decode([*models.overrides, *given, f"out={tmp_path / 'runs'}", "processes=2"]) == 0
+    (folder,) = (tmp_path / "runs").glob("target-*")
+    for record in read_records(folder).values():
+        first, second = (clock.arrivals for clock in record.clocks or ())
+        assert first is not None
+        assert second is not None
+        assert first.lengths == second.lengths
+        assert first.seconds != second.seconds
+        assert record.arrivals == first
+    samples = read_run(folder).samples
+    for name in ("first_audio_ms", "stream_rtf", "gaps", "tokens_per_second"):
+        assert cells(samples, METRICS[name], lambda row: row.id).number == 2, name
+    assert cells(samples, METRICS["codec_rtf"], lambda row: row.id).number == 1

@@ -194,15 +194,17 @@ class EngineSource:
         for number, item in enumerate(items):
             decoded = self._clock(item, number)
             if decoded is not None:
-                clock = clock_of(decoded, self._config.system, memory)
+                clock = self._clock_of(item, decoded, memory)
                 known = [clocks[item.id] for clocks in others if item.id in clocks]
                 yield self._timed_one(item, decoded, [clock, *known])
 
     def clocks(self, items: list[ListItem]) -> Clocks:
         """Return the seconds of each utterance in this process."""
-        memory, system = memory_speed(), self._config.system
-        decoded = {item.id: self._clock(item, number) for number, item in enumerate(items)}
-        return {id_: clock_of(one, system, memory) for id_, one in decoded.items() if one}
+        memory, found = memory_speed(), Clocks()
+        for number, item in enumerate(items):
+            if decoded := self._clock(item, number):
+                found[item.id] = self._clock_of(item, decoded, memory)
+        return found
 
     def _made(self, share: Share) -> Iterator[Made | Unmade]:
         """Yield records and audio, once every time that anybody reads is taken."""
@@ -253,6 +255,17 @@ class EngineSource:
             self.failed[item.id] = broken[0]
         return None if broken else decoded
 
+    def _clock_of(
+        self, item: ListItem, decoded: dict[System, Timed], memory: float | None
+    ) -> Clock:
+        """Return what this process measured of an utterance; it is streamed if that is asked."""
+        config = self._config
+        clock = clock_of(decoded, config.system, memory)
+        if config.chunk is None or "chunk" not in READS[config.system]:
+            return clock
+        (outcome,) = decoded[config.system].outcomes
+        return replace(clock, arrivals=self._streamed(item, outcome))
+
     def _timed_one(
         self, item: ListItem, decoded: dict[System, Timed], clocks: list[Clock]
     ) -> Timing:
@@ -266,8 +279,7 @@ class EngineSource:
             times["clocks"] = clocks
         if self._timed[item.id] and outcome.split is None:
             times["split"] = self.engine.split(request, outcome)
-        if self._config.chunk is not None and "chunk" in READS[self._config.system]:
-            times["arrivals"] = self._streamed(request, outcome, self.prompt(item))
+        times["arrivals"] = clocks[0].arrivals
         return Timing(item, outcome, self.spoken(item, outcome), times)
 
     def _utterance(self, item: ListItem, outcome: Outcome, spoken: Spoken, **times: Any) -> Made:
@@ -290,11 +302,11 @@ class EngineSource:
         )
         return made, spoken.wave
 
-    def _streamed(self, request: Request, expected: Outcome, prompt: Prompt) -> Arrivals:
+    def _streamed(self, item: ListItem, expected: Outcome) -> Arrivals:
         """Decode once more, in pieces: same tokens."""
         config = self._config
-        grow = growing(self.engine, config.system, request)
-        stream = Stream(self.engine, grow, prompt, config.chunk)
+        grow = growing(self.engine, config.system, self._request(item))
+        stream = Stream(self.engine, grow, self.prompt(item), config.chunk)
         deque(stream, maxlen=0)
         assert stream.outcome == expected, "streaming changed the tokens"
         return stream.arrivals

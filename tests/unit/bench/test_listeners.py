@@ -1,5 +1,6 @@
 """Several listeners at once: who asks when, what each waits for, and how the table says it."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
@@ -10,8 +11,9 @@ from fake_models import FakeModels
 
 from speculative_tts.bench import closed_loop as loop
 from speculative_tts.bench.asked import Asked
-from speculative_tts.bench.closed_loop import Load, Served, closed_loop, measured
-from speculative_tts.bench.streams import markdown
+from speculative_tts.bench.closed_loop import Served, closed_loop, measured
+from speculative_tts.bench.streams import ALONE, markdown
+from speculative_tts.bench.table import ONE_PROCESS
 from speculative_tts.commands import decode
 from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.engine import Engine
@@ -43,15 +45,14 @@ def test_each_is_served_once_what_it_gets_alone(
     system: System, clients: int, engine: Engine
 ) -> None:
     rows = asked(engine, 3)
-    load = closed_loop(engine, system, rows, clients)
+    served = closed_loop(engine, system, rows, clients)
     alone = [engine.decode(system, [one.request]).outcomes[0].tokens for one in rows]
-    assert [one.tokens for one in load.served] == alone
-    for one, tokens in zip(load.served, alone, strict=True):
+    assert [one.tokens for one in served] == alone
+    for one, tokens in zip(served, alone, strict=True):
         codes = sum(token < engine.codec.n_codes for token in tokens)
         assert one.audio_seconds == pytest.approx(codes / engine.codec.token_rate)
-        assert 0 < one.first_audio_ms <= 1000 * one.real_time_factor * one.audio_seconds + 1e-6
-        assert one.token_ms > 0
-    assert load.tokens > 0
+        assert 0 < one.first_audio <= one.seconds
+        assert 0 < one.token_seconds < one.seconds
 
 
 @pytest.mark.parametrize("clients", [1, 3])
@@ -81,27 +82,27 @@ def test_times_by_a_clock_that_ticks_at_each_look(engine: Engine) -> None:
     rows = asked(engine, 2)
     alone = closed_loop(engine, System.target, rows, 1, lambda: float(next(ticks)))
     two = closed_loop(engine, System.target, rows, 2, lambda: float(next(ticks)))
-    for one, other in zip(alone.served, two.served, strict=True):
-        assert one.first_audio_ms % 1000 == 0
-        assert one.first_audio_ms < other.first_audio_ms
-        assert one.token_ms < other.token_ms
+    for one, other in zip(alone, two, strict=True):
+        assert one.first_audio % 1 == 0
+        assert one.first_audio < other.first_audio
+        assert one.token_seconds < other.token_seconds
 
 
 def test_nothing_said_is_a_moment_of_silence(engine: Engine) -> None:
     """An utterance that ends at once broke the benchmark off."""
     (one,) = asked(engine, 1)
     barred = replace(one.request, min_tokens=0, max_tokens=1)
-    load = closed_loop(engine, System.target, [Asked(barred, one.prompt)], 2)
-    assert load.served[0].audio_seconds > 0
+    (served,) = closed_loop(engine, System.target, [Asked(barred, one.prompt)], 2)
+    assert served.audio_seconds > 0
 
 
 def test_systems_take_turns(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """One half of the utterances in one order, the other in the opposite."""
     order = list[tuple[str, tuple[str, ...]]]()
 
-    def noted(_: object, system: System, rows: list[Asked], clients: int) -> Load:
+    def noted(_: object, system: System, rows: list[Asked], clients: int) -> list[Served]:
         order.append((system.name, tuple(one.request.id for one in rows)))
-        return Load([], clients, 1.0)
+        return [Served(one.request.id, [], 0, 0, clients, 1) for one in rows]
 
     monkeypatch.setattr(loop, "closed_loop", noted)
     both = {one.name: (engine, one) for one in SYSTEMS}
@@ -112,30 +113,62 @@ def test_systems_take_turns(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> 
         ("speculative", ("u1",)),
         ("target", ("u1",)),
     ]
-    assert {name: (one.tokens, one.seconds) for name, one in found.items()} == {
-        "target": (10, 2.0),
-        "speculative": (10, 2.0),
-    }
+    ids = {name: [one.id for one in served] for name, served in found.items()}
+    assert ids == {"target": ["u0", "u2", "u1"], "speculative": ["u0", "u2", "u1"]}
 
 
-def test_percentiles_and_the_table_by_hand() -> None:
-    served = [Served(f"u{n}", [1] * n, n, 10 * n, n / 100, 1.0) for n in range(1, 22)]
-    load = Load(served, 4200, 2.0)
-    found = load.percentiles()
-    assert list(found) == ["token_ms", "first_audio_ms", "real_time_factor"]
-    for values, scale in zip(found.values(), (1, 10, 0.01), strict=True):
-        assert values == pytest.approx([11 * scale, 20 * scale])
-    row = {
+def row(name: str, factor: float, processes: int) -> dict[str, object]:
+    """A system of which every process has its own pace, and every utterance its own length."""
+
+    def process(number: int) -> list[dict[str, object]]:
+        pace = factor * (1 + number / 10)
+        return [
+            {
+                "id": f"u{n}",
+                "tokens": n + 1,
+                "token_seconds": pace * n / 1000,
+                "first_audio": pace * n / 100,
+                "seconds": pace * n,
+                "audio_seconds": 10 * n,
+            }
+            for n in range(1, 22)
+        ]
+
+    return {
         "target": "tiny",
         "streams": 4,
-        "system": "target alone",
-        **load.percentiles(),
-        "tokens_per_second": load.tokens / load.seconds,
+        "system": name,
         "seed": 7,
-        "utterances": served,
+        "memory": [30.0, 41.0],
+        "processes": [process(number) for number in range(processes)],
         "provenance": {"argv": ["sst-bench", "streams=4"], "hardware": {"cpu": "a CPU"}},
     }
-    said = markdown([row])
-    assert "| tiny | 4 | target alone | 11.00 | 20.00 | 110 | 200 | 0.110 | 0.200 | 2100 |" in said
-    assert "over 21 utterances, seed 7." in said
-    assert "Made by: `sst-bench streams=4`, a CPU" in said
+
+
+def cells(page: str, system: str) -> list[str]:
+    (line,) = (line for line in page.splitlines() if line.startswith(f"| tiny | 4 | {system} |"))
+    return line.strip("| ").split(" | ")[3:]
+
+
+def test_the_table_of_one_process_by_hand() -> None:
+    page = markdown([row(ALONE, 2.0, 1), row("half as long", 1.0, 1)])
+    assert page.splitlines()[2] == ONE_PROCESS
+    tokens_a_second = 4 * sum(range(2, 23)) / (2 * sum(range(1, 22)))
+    alone = ["2.00", "2.00", "220", "400", "0.200", "0.200", f"{tokens_a_second:.0f}", "-"]
+    assert cells(page, ALONE) == alone
+    assert cells(page, "half as long")[:2] == ["1.00", "1.00"]
+    assert cells(page, "half as long")[-1] == "2.00", "no interval below two processes"
+    assert "All are over 21 utterances, seed 7;" in page
+    assert "A core read 30 to 41 GB/s" in page
+    assert page.count("Made by: `sst-bench streams=4`, a CPU") == 1
+
+
+def test_intervals_of_the_table_are_over_processes() -> None:
+    """Percentiles of one process stood in the table, beside which the next one's lay."""
+    page = markdown([row(ALONE, 2.0, 5), row("half as long", 1.0, 5)])
+    assert "\nTimed in 5 processes" in page
+    mean, late, *_, ratio = cells(page, "half as long")
+    # process paces are 1.0 to 1.4: their standard error is 0.0707, Student's t of 4 is 2.78
+    assert re.fullmatch(r"1\.20 \[1\.0[12], 1\.4[0-3]\]", mean), mean
+    assert late == "1.40"
+    assert ratio == "2.00 [2.00, 2.00]", "paired with the target alone of the same process"

@@ -1,8 +1,11 @@
 """sst-bench random=: what is timed is what was asked for."""
 
 import json
+import pickle
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -113,6 +116,35 @@ def test_others_stand_beside_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert printed.count(f"\n| {name} |") == 2  # whole, and its prompt apart
     assert made["prompt_core_seconds"]["speculative"] > 0
     assert 0 < made["acceptance_rate"] < 1
+
+
+@pytest.mark.usefixtures("small")
+def test_every_process_times_all_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Real sizes were timed in one process, by three prompts, without an interval."""
+    given = list[tuple[Any, dict[str, Any]]]()
+
+    def here(work: Callable[[Any], Any], pieces: list[Any]) -> Iterator[Any]:
+        for piece in pieces:
+            given.append(piece)
+            yield work(piece)
+
+    monkeypatch.setattr(random, "afresh", here)
+    monkeypatch.setitem(other_engines.PEERS, "another", lambda *_: Stub())
+    assert bench.main([*ASKED, *ALONE, "limit=10", "processes=3", f"out={tmp_path}"]) == 0
+    assert [[*made] for _, made in given] == [["another"]] * 2, "another process has no peers"
+    made = json.loads((tmp_path / "cosyvoice2_random.json").read_text())
+    assert {len(one) for one in made["seconds"].values()} == {30}
+    value, low, high = made["continuations"]["speculative"]["vs_autoregressive"]
+    assert low < value < high
+    assert (
+        "\nContinuations were timed in 3 processes"
+        in (tmp_path / "cosyvoice2_random.md").read_text()
+    )
+
+
+def test_another_process_finds_the_peers_by_their_names() -> None:
+    for _, making in peers.KNOWN.values():
+        assert pickle.loads(pickle.dumps(making)) is making
 
 
 def test_peers_that_are_installed_are_added_and_others_named(
