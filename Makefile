@@ -239,10 +239,10 @@ records: $(STAMP) ## Decode and judge the papers' main tables again, nothing tim
 	$(call untimed,mtp,experiment=mtp/table1_valle method=mtp viterbi.mode=none)
 	$(call untimed,mtp,experiment=mtp/table1_valle method=mtp viterbi.mode=best seed=0) # a path search draws nothing
 	$(call untimed,more/mtp,experiment=mtp/table1_valle method=mtp viterbi.mode=sample)
-	$(call untimed,more/mtp,experiment=mtp/table1 method=reference$(comma)target$(comma)mtp)
+	$(call untimed,more/mtp,experiment=mtp/table1 method=target$(comma)mtp)
 	$(call untimed,more/ssd,experiment=ssd/table1 method=reference$(comma)codec seed=0)
-	$(call untimed,more/ssd,experiment=ssd/groups)
 	$(call untimed,more/mtp,experiment=mtp/unrestricted$(comma)mtp/unrestricted_valle)
+	$(call untimed,more/mtp,experiment=mtp/figures viterbi.mode=best heads.n=1$(comma)2$(comma)3 seed=0)
 	$(call untimed,more/mtp,experiment=mtp/table2 method=target sampling.top_k=5$(comma)7$(comma)9$(comma)15$(comma)25)
 	$(call untimed,more/mtp,experiment=mtp/table2 method=mtp sampling.top_k=5$(comma)7$(comma)9$(comma)15$(comma)25 seed=0)
 	$(BIN)/sst-eval runs=$(OUT)/records/ssd metrics=[wer,similarity]
@@ -250,17 +250,13 @@ records: $(STAMP) ## Decode and judge the papers' main tables again, nothing tim
 	for one in ssd pcg mtp; do $(BIN)/python scripts/keep_runs.py $(RESULTS)/$$one $(OUT)/records/$$one scores=$(OUT)/records/more/$$one; done
 	$(BIN)/python scripts/score_index.py $(RESULTS)
 
-registered-records: $(STAMP) ## Decode and judge SSD's tables and PCG beside SSD on the registered list again, and keep scores and records: 10 minutes of a core, needs flite
+registered-records: $(STAMP) ## Decode and judge PCG beside SSD on the registered list again, and keep scores and records: 10 minutes of a core, needs flite
 	$(BIN)/sst-prepare corpus=registered
 	$(call untimed,registered,data=tiny_registered experiment=pcg/table1 method=target$(comma)exact)
 	$(call untimed,registered,data=tiny_registered experiment=pcg/figure2_ssd rule.beta=0.3)
 	$(call untimed,registered,data=tiny_registered experiment=pcg/figure2 rule.groups.mean_size=162)
-	$(call untimed,more/registered,data=tiny_registered experiment=ssd/table1 method=draft$(comma)exact$(comma)ssd)
-	$(call untimed,more/registered,data=tiny_registered experiment=ssd/table1 method=reference$(comma)codec seed=0)
-	$(call untimed,more/registered,data=tiny_registered experiment=ssd/table3 rule.beta=0.1$(comma)0.2$(comma)0.3)
-	for one in registered more/registered; do $(BIN)/sst-eval runs=$(OUT)/records/$$one metrics=[wer]; done
+	$(BIN)/sst-eval runs=$(OUT)/records/registered metrics=[wer]
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/registered/pcg $(OUT)/records/registered
-	$(BIN)/python scripts/keep_runs.py $(RESULTS)/registered/ssd scores=$(OUT)/records/more/registered
 	$(BIN)/python scripts/score_index.py $(RESULTS)
 
 # $(call new,overrides), $(call new_clock,utterances,overrides): words of all its utterances, speeds of a few
