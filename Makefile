@@ -54,7 +54,7 @@ DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small sma
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
-.PHONY: help venv reproduce sentences sentences-pcg sentences-margins training-seeds draft-layers fine-drafts preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks records registered-records retest samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
+.PHONY: help venv reproduce sentences sentences-pcg sentences-margins sentences-frontier training-seeds draft-layers fine-drafts preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks records registered-records retest samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -355,6 +355,14 @@ sentences-margins: $(STAMP) ## Does a rule lose words on 225 sentences that nobo
 	$(call sentences_decode,drafter=recurrent method=pcg rule.groups.mean_size=37.5 $(SPARE))
 	$(BIN)/sst-eval runs=$(OUT)/sentences/margins judges=whisper metrics=[wer]
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/margins $(OUT)/sentences/margins
+
+sentences-frontier: $(STAMP) ## SSD over lookahead and tolerance, and the papers' rules over their settings, in words on 120 sentences: half an hour of a core
+	$(call sentences_decode,method=target out=$(OUT)/sentences/frontier,120)
+	for how in experiment=lookaheads "method=exact drafter=lm,recurrent" "experiment=ssd/groups rule.groups.mean_size=40,140 drafter=lm,recurrent"; do $(call sentences_decode,$$how seed=0 out=$(OUT)/sentences/frontier,120); done
+	$(BIN)/sst-eval runs=$(OUT)/sentences/frontier judges=whisper judges.weights=tiny.en metrics=[wer]
+	$(BIN)/sst-report paper=frontier runs=$(OUT)/sentences/frontier out=$(RESULTS)/sentences page=false
+	rm -f $(RESULTS)/sentences/frontier/{rules,small_rules,frontier_small}* # of rules and drafters that were not decoded
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/frontier $(OUT)/sentences/frontier
 
 # DEVICE=cuda trains on a GPU; without it trainings are the CPU's
 TRAIN_ON = $(if $(filter-out file,$(origin DEVICE)),device=$(DEVICE))

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from keep_runs import ENDING
-from score_index import read_scores
+from keep_runs import archive
+from score_index import read_scores, unpacked
 
 from speculative_tts.evaluation.compare import compare_rows
 from speculative_tts.evaluation.rows import ScoreRow
@@ -65,6 +65,8 @@ def by_base(*seeds: int) -> tuple[System, System]:
 
 EQUAL = "sentences/layer"  # groups whose rounds are as long as a tolerance's
 EQUAL_PAIR = (EQUAL, "speculative-group-m24-"), (EQUAL, "speculative-tolerance-b0.2-")
+FRESH = "sentences/margins"  # sentences that nobody had heard
+FRESH_ALONE = (FRESH, "target-")
 TRAINED = "sentences/seeds"  # drafts of several training seeds; those of 1 and 2:
 TRAINED_SSD2 = runs(TRAINED, "speculative-tolerance-b0.2-k3-s0", "66f56318", "dc27b92a")
 TRAINED_SSD4 = runs(TRAINED, "speculative-tolerance-b0.4-k3-s0", "8d0886d0", "27f628bc")
@@ -119,6 +121,15 @@ BLOCKS = {
         "base_ssd0.4_exact": Pair("SSD 0.4 minus exact, both by the draft", BASE_SSD4, BASE_EXACT),
         "base_codec": Pair("target minus recordings through the codec", BASE_ALONE, BASE_CODEC),
     },
+    "Any English sentence that nobody had heard, by Whisper base": {
+        f"fresh_{key}": Pair(f"{label} minus target", (FRESH, f"speculative-{name}-"), FRESH_ALONE)
+        for key, label, name in (
+            ("exact", "exact by the layer", "exact"),
+            ("ssd0.1", "SSD 0.1 by the draft", "tolerance-b0.1"),
+            ("ssd0.2", "SSD 0.2 by the draft", "tolerance-b0.2"),
+            ("pcg37.5", "PCG 37.5 by the layer", "group-m37.5"),
+        )
+    },
     "35 words: SSD's own draft": {
         "hours": Pair("15 hours of speech minus 1.4, alone", OWN, FEW),
         "hours_exact": Pair("the same, exact", OWN_EXACT, FEW_EXACT, LENGTH),
@@ -138,13 +149,14 @@ LENGTH = tables.Heading("tokens per target pass", "", "acceptance_length_differe
 def scores(results: Path, system: System) -> list[ScoreRow]:
     """Return the scores of a system, all runs that it names."""
     folder, *names = system
+    archives = sorted(results.glob(str(archive(Path(folder), "scores"))))
     found = []
     for name in names:
-        files = sorted(results.glob(f"{folder}/scores/{name}*{ENDING}"))
-        if not files:
-            raise ValueError(f"{results / folder}/scores has no run {name}; keep its scores first")
-        found += files
-    return [row for file in found for row in read_scores(file)]
+        of_it = [(path, run) for path in archives for run in unpacked(path) if run.startswith(name)]
+        if not of_it:
+            raise ValueError(f"{results / folder} has no scores of {name}; keep them first")
+        found += of_it
+    return [row for path, run in found for row in read_scores(path.parent, [run])]
 
 
 def line(results: Path, pair: Pair) -> tables.Line:

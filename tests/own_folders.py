@@ -37,22 +37,26 @@ def write_codes(
     codes: Callable[[], list[int]],
     texts: Iterable[str] = TEXTS,
     *,
+    train: int = 12,
     speakers: int = 2,
     **same: Any,
 ) -> None:
-    """Write a codes store whose 24 and 4 recordings say the texts in turn; `codes` draws each."""
+    """Write a store of so many recordings to learn from and 4 for development.
+
+    They say the texts in turn; `codes` draws the codes of each, `same` is what each row has.
+    """
     said = list(texts)
     folder.mkdir(parents=True)
-    for split, count in (("train", 24), ("dev", 4)):
+    for split, count in (("train", train), ("dev", 4)):
         rows = [
             {
                 "id": f"{split}{n}",
                 "speaker": f"s{n % speakers}",
                 "split": split,
-                "text": said[n % 3],
+                "text": said[n % len(said)],
+                "codes": codes(),
+                **same,
             }
-            | {"codes": codes()}
-            | same
             for n in range(count)
         ]
         pq.write_table(pa.Table.from_pylist(rows), folder / f"{split}-0000.parquet")

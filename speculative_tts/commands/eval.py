@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from speculative_tts.commands import app
-from speculative_tts.evaluation import versa
 from speculative_tts.evaluation.compare import Comparison, compare_all
 from speculative_tts.evaluation.metric import Metric
 from speculative_tts.evaluation.registry import METRICS
@@ -40,9 +39,6 @@ def run(config: EvalConfig) -> int:
     of an utterance is lacking.
     """
     planned = _planned(config)
-    if config.versa is not None:
-        print(*versa.write((one.source for one in planned), Path(config.versa)), sep="\n")
-        return 0
     missing = list(dict.fromkeys(why for one in planned for why in one.skipped.values()))
     for line in [*first([note for one in planned for note in one.source.notes]), *missing]:
         print(line, file=sys.stderr)
@@ -219,7 +215,6 @@ main = app.command(
         "sst-eval                                  # every run in runs/",
         "sst-eval runs=runs/ssd-1a2b3c4d strict=true",
         "sst-eval judges=pcg judges.models=models/judges judges.device=cuda workers=1",
-        "sst-eval versa=lists                      # Kaldi lists for VERSA, nothing scored",
         "sst-eval cluster=ray cluster.address=auto judges=ssd cluster.num_gpus=1",
         "sst-eval list=other/list.jsonl out=other/scores   # audio of another system",
         "sst-eval baseline=runs/target-5e6f7a8b unit=speaker",

@@ -22,11 +22,6 @@ CLOCKS = {
 }
 
 
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
-    return write_fake_models(tmp_path_factory.mktemp("models"))
-
-
 def records(folder: Path) -> list[dict[str, object]]:
     rows = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
     return [{k: v for k, v in row.items() if k not in CLOCKS} for row in rows]

@@ -4,16 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from fake_models import FakeModels, write_fake_models
+from fake_models import FakeModels
 
 from speculative_tts.commands.decode import main as decode
 from speculative_tts.commands.precompute import main as precompute
 from speculative_tts.runs.naming import run_name, settings
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
-    return write_fake_models(tmp_path_factory.mktemp("models"))
 
 
 def options(models: FakeModels, *keys: str) -> list[str]:

@@ -25,15 +25,10 @@ from speculative_tts.records import ListItem
 from speculative_tts.schema.common import ListConfig
 from speculative_tts.schema.speak import SpeakConfig
 from speculative_tts_makers.corpora import flite
-from tests.fake_models import WORDS, FakeModels, tone, watch_systems, write_fake_models
+from tests.fake_models import WORDS, FakeModels, tone, watch_systems
 
 ROOT = Path(__file__).parents[2]
 SPEECH = ROOT / "tests" / "assets" / "speech" / "slt_kilo_seven_india.flac"
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
-    return write_fake_models(tmp_path_factory.mktemp("models"))
 
 
 def test_speaks_with_a_speaker_of_the_list(

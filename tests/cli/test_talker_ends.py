@@ -40,7 +40,11 @@ def talking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     Path("silent").mkdir()
     Path("silent/codes.json").write_text(json.dumps(about))
     write_codes(
-        Path("codes"), partial(frames, np.random.default_rng(0), BOOKS, CODES), TEXTS, speakers=24
+        Path("codes"),
+        partial(frames, np.random.default_rng(0), BOOKS, CODES),
+        TEXTS,
+        train=24,
+        speakers=24,
     )
     write_list(Path("list.jsonl"), islice(cycle(TEXTS), 40))
     return ["target=csm", "target.path=talker"]

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 import torch
-from fake_models import FakeModels, write_fake_models
+from fake_models import FakeModels
 
 from speculative_tts.bench import closed_loop as loop
 from speculative_tts.bench.asked import Asked
@@ -20,11 +20,6 @@ from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema.decode import System
 
 SYSTEMS = (System.target, System.speculative)
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
-    return write_fake_models(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="module")

@@ -23,12 +23,7 @@ from speculative_tts.decoding.engine import Engine
 from speculative_tts.records import read_list
 from speculative_tts.runs.naming import run_name
 from speculative_tts.schema.decode import DecodeConfig
-from tests.fake_models import FakeModels, write_fake_models
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
-    return write_fake_models(tmp_path_factory.mktemp("models"))
+from tests.fake_models import FakeModels
 
 
 def config_of(models: FakeModels, *settings: str) -> DecodeConfig:

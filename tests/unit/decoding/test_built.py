@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from fake_models import FakeModels, write_fake_models
+from fake_models import FakeModels
 
 from speculative_tts.commands import decode
 from speculative_tts.decoding.builder import Builder
@@ -20,11 +20,6 @@ from speculative_tts.runs.sources.swap import SwapSource
 from speculative_tts.schema.decode import DecodeConfig, System
 
 Make = Callable[..., DecodeConfig]
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
-    return write_fake_models(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture

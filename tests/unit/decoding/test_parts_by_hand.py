@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import toy_lists
-from fake_models import N_CODES, FakeModels, write_fake_models
+from fake_models import N_CODES, FakeModels
 from head_stubs import layer_tensors
 from rule_laws import built
 
@@ -25,11 +25,6 @@ from speculative_tts.schema.drafters import LookupDrafterConfig
 from speculative_tts.schema.rules import DynamicRule, NeighboursRule
 
 CODES_AND_STOP, WIDE = N_CODES + 1, 50
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
-    return write_fake_models(tmp_path_factory.mktemp("models"))
 
 
 Make = Callable[..., Builder]

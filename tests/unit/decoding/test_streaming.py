@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from fake_models import FakeModels, write_fake_models
+from fake_models import FakeModels
 
 from speculative_tts.commands import decode
 from speculative_tts.decoding.builder import Builder
@@ -16,11 +16,6 @@ from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import Arrivals
 from speculative_tts.runs.folder import read_records
 from speculative_tts.schema.decode import System
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
-    return write_fake_models(tmp_path_factory.mktemp("models"))
 
 
 def engine_of(system: System, models: FakeModels, kernels: str) -> Engine:

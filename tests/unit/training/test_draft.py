@@ -26,7 +26,6 @@ from speculative_tts.training.data.columns import Columns
 from speculative_tts.training.data.pairs import (
     IGNORED,
     PromptedSequences,
-    SequenceBatch,
     SequenceWriter,
     load_data,
     write_rows,
@@ -122,6 +121,20 @@ def test_finished_training_is_skipped_and_other_settings_are_refused(tmp_path, c
     assert (tmp_path / "draft/model.safetensors").stat() == before
     with pytest.raises(ValueError, match=r"was made with learning_rate=0.01, now 0.5"):
         train(dataclasses.replace(config, learning_rate=0.5))
+
+
+def test_a_loss_that_had_no_weight_and_is_gone_is_no_other_setting(tmp_path, config):
+    first, path = train(config), tmp_path / "draft/training/settings.json"
+    made = json.loads(path.read_text())
+
+    def write(weight):
+        path.write_text(json.dumps(made | {"losses": made["losses"] | {"former": weight}}))
+
+    write(0.0)
+    assert train(config) == first
+    write(1.0)
+    with pytest.raises(ValueError, match=r"was made with losses=\{.*'former': 1.0\}, now"):
+        train(config)
 
 
 def test_distillation_raises_acceptance_above_cross_entropy(tmp_path, config):
@@ -288,12 +301,6 @@ def test_an_epoch_takes_every_utterance_once(codes):
         numbers = range(epoch * len(own), (epoch + 1) * len(own))
         assert sorted(own.pair(n)[1].codes for n in numbers) == texts
     assert len(own) == 24
-
-
-def test_batch_moves(codes):
-    batch = SequenceBatch(*torch.zeros(2, 1, 2, dtype=torch.int64)).to(torch.device("meta"))
-    assert batch.inputs.is_meta
-    assert batch.targets.is_meta
 
 
 @pytest.mark.parametrize(
