@@ -6,7 +6,6 @@ it goes, so a rejected draft is rolled back by starting lower. Batches are ragge
 own number of tokens.
 """
 
-from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
@@ -49,10 +48,6 @@ class Speculation:
     ) -> list[Outcome]:
         """Decode a batch: tokens and counts of each request."""
         return graphs.decode(self.looping(observer), requests)
-
-    def rounds(self, requests: list[Request], graphs: Graphs = EAGER) -> Iterator["Rounds"]:
-        """Yield the loop after the first token and after each round; the same object each time."""
-        return graphs.states(self.looping(), requests)
 
     def looping(self, observer: Observer | None = None) -> "LoopSpec[Rounds]":
         """Return the recipe of the loop that runs round after round."""

@@ -5,7 +5,7 @@ group has more than one member is replaced by an alternative: a uniform draw fro
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,15 +21,9 @@ from speculative_tts.runs.voices import Voices
 from speculative_tts.schema.decode import SamplingConfig
 
 
-@dataclass(frozen=True)
-class Swap:
-    """Codes after the swap, and how many of them were replaced."""
-
-    codes: list[int]
-    swapped: int
-
-
-def swap(codes: Sequence[int], groups: Mapping[str, NDArray[Any]], seed: int, id_: str) -> Swap:
+def swap(
+    codes: Sequence[int], groups: Mapping[str, NDArray[Any]], seed: int, id_: str
+) -> list[int]:
     """Replace each code by another member of its own group G(t), where it has one.
 
     groups: arrays own [tokens], group_offsets [groups + 1], group_tokens [members] of
@@ -37,8 +31,7 @@ def swap(codes: Sequence[int], groups: Mapping[str, NDArray[Any]], seed: int, id
     decoding does not make, so they are independent of how the codes were sampled.
     """
     uniform = uniforms([(seed, id_)], len(codes), device=torch.device("cpu"))[0, :, AUXILIARY]
-    drawn = [_alternative(*one, groups) for one in zip(codes, uniform.tolist(), strict=True)]
-    return Swap(drawn, sum(new != old for new, old in zip(drawn, codes, strict=True)))
+    return [_alternative(*one, groups) for one in zip(codes, uniform.tolist(), strict=True)]
 
 
 def _alternative(code: int, uniform: float, groups: Mapping[str, NDArray[Any]]) -> int:
@@ -75,11 +68,12 @@ class SwapSource:
         """See `AudioSource`."""
         for item in missing:
             source = self.source[item.id]
-            done = swap(source.codes, self.groups, source.seed, item.id)
-            codes = np.array(done.codes, dtype=np.int64)
-            wave = decode_voice(self.codec, codes, self._prompt(item, codes))
-            made = record(item, source.seed, done.codes, wave, self.codec, stop=source.stop)
-            yield replace(made, swapped=done.swapped), wave
+            codes = swap(source.codes, self.groups, source.seed, item.id)
+            array = np.array(codes, dtype=np.int64)
+            wave = decode_voice(self.codec, array, self._prompt(item, array))
+            swapped = sum(new != old for new, old in zip(codes, source.codes, strict=True))
+            about = {"stop": source.stop, "swapped": swapped}
+            yield record(item, source.seed, codes, wave, self.codec, **about), wave
 
     def _prompt(self, item: ListItem, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the codes of the voice prompt, for a codec that hears it."""

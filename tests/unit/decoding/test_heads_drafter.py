@@ -14,6 +14,7 @@ from speculative_tts.decoding.batch import BatchState, Request
 from speculative_tts.decoding.blocks import viterbi
 from speculative_tts.decoding.blocks.choosers import ViterbiHeads
 from speculative_tts.decoding.drafters.heads import HeadsDrafter
+from speculative_tts.decoding.loops.graphs import EAGER
 from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Outcome
@@ -141,7 +142,7 @@ def test_the_residual_token_leads_the_next_block() -> None:
     row = request(minimum=11, maximum=12)
     made = Speculation(TARGET, drafter, Tolerance(0.0), PLAIN, STOPS, 2)
     said, counts = [], []
-    for rows in (state.rows for state in made.rounds([row])):
+    for rows in (state.rows for state in EAGER.states(made.looping(), [row])):
         counts.append(int(rows.count))
         said = [0, 1, *rows.tokens[0, : int(rows.count)].tolist()]
     for hidden, count in zip(seen, counts, strict=False):

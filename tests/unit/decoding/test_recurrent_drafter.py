@@ -20,6 +20,7 @@ from speculative_tts.assets import resolve
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.newest import NewestStates
 from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter, RecurrentDrafting
+from speculative_tts.decoding.loops.graphs import EAGER
 from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.loops.speculation import Rounds, Speculation
 from speculative_tts.decoding.outcome import Outcome
@@ -123,7 +124,7 @@ def test_each_step_reads_its_own_state_and_the_token_before() -> None:
     drafter = RecurrentDrafter(TARGET, Recording(SMALL))  # type: ignore[arg-type]
     made = Speculation(TARGET, drafter, Tolerance(0.0), Sampler(), (), 2)
     later, said = 0, [0, 1]
-    for loop in made.rounds([request(maximum=12)]):
+    for loop in EAGER.states(made.looping(), [request(maximum=12)]):
         for (_, _, behind), (own, _, _) in pairwise(seen):
             assert torch.equal(own, behind)
             later += 1

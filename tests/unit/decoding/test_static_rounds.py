@@ -166,7 +166,7 @@ def test_two_batches_at_a_time_have_loops_of_their_own() -> None:
     """As streams of two speakers have."""
     made, graphs = speculation("exact", "all", "lm"), Graphs(lambda step: step)
     alone = [made.decode(requests(2, seed=seed), graphs=graphs) for seed in (0, 1)]
-    streams = [made.rounds(requests(2, seed=seed), graphs) for seed in (0, 1)]
+    streams = [graphs.states(made.looping(), requests(2, seed=seed)) for seed in (0, 1)]
     for states in zip(*streams, strict=False):
         last = states
     for rest in streams:

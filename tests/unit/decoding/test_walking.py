@@ -150,7 +150,7 @@ def test_native_rounds_clock_their_parts(monkeypatch: pytest.MonkeyPatch) -> Non
     """They add up to nearly all that the rounds take; those of Python have to be watched."""
     target, draft = models()
     made = Speculation(target, LMDrafter(draft), Tolerance(), SAMPLERS["all"], STOPS, 3)
-    (loop,) = deque(made.rounds(requests(1)), maxlen=1)
+    (loop,) = deque(EAGER.states(made.looping(), requests(1)), maxlen=1)
     loop.load(requests(1))
     begin = time.perf_counter()
     assert loop.run_native(100)
@@ -170,7 +170,7 @@ def test_rounds_one_by_one(count: int) -> None:
     made = Speculation(target, LMDrafter(draft), Tolerance(0.2), SAMPLERS["ras"], STOPS, 3)
     whole = made.decode(requests(count))
     before = torch.zeros(count, dtype=torch.int64)
-    for rows in (loop.rows for loop in made.rounds(requests(count))):
+    for rows in (loop.rows for loop in EAGER.states(made.looping(), requests(count))):
         new = rows.count - before
         assert 0 <= int(new.min()) <= int(new.max()) <= 4
         before = rows.count.clone()
