@@ -233,25 +233,35 @@ records: $(STAMP) ## Decode and judge the papers' main tables again, nothing tim
 	$(call untimed,pcg,experiment=pcg/table1)
 	$(call untimed,pcg,experiment=pcg/figure2_ssd rule.beta=0.3)
 	$(call untimed,pcg,experiment=pcg/figure2 rule.groups.mean_size=10.3$(comma)140)
-	$(call untimed,mtp,experiment=mtp/table1_valle method=target$(comma)mtp viterbi.mode=none$(comma)best)
+	$(call untimed,more/pcg,experiment=pcg/figure2_ssd rule.beta=0.1$(comma)0.2$(comma)0.4)
+	$(call untimed,more/pcg,experiment=pcg/figure2 rule.groups.mean_size=4.5$(comma)40)
+	$(call untimed,mtp,experiment=mtp/table1_valle method=target)
+	$(call untimed,mtp,experiment=mtp/table1_valle method=mtp viterbi.mode=none)
+	$(call untimed,mtp,experiment=mtp/table1_valle method=mtp viterbi.mode=best seed=0) # a path search draws nothing
 	$(call untimed,more/mtp,experiment=mtp/table1_valle method=mtp viterbi.mode=sample)
 	$(call untimed,more/mtp,experiment=mtp/table1 method=reference$(comma)target$(comma)mtp)
-	$(call untimed,more/ssd,experiment=ssd/table1 method=reference$(comma)codec)
+	$(call untimed,more/ssd,experiment=ssd/table1 method=reference$(comma)codec seed=0)
+	$(call untimed,more/ssd,experiment=ssd/groups)
 	$(call untimed,more/mtp,experiment=mtp/unrestricted$(comma)mtp/unrestricted_valle)
-	$(call untimed,more/mtp,experiment=mtp/table2 sampling.top_k=5$(comma)7$(comma)9$(comma)15$(comma)25)
+	$(call untimed,more/mtp,experiment=mtp/table2 method=target sampling.top_k=5$(comma)7$(comma)9$(comma)15$(comma)25)
+	$(call untimed,more/mtp,experiment=mtp/table2 method=mtp sampling.top_k=5$(comma)7$(comma)9$(comma)15$(comma)25 seed=0)
 	$(BIN)/sst-eval runs=$(OUT)/records/ssd metrics=[wer,similarity]
-	for one in pcg mtp more/mtp more/ssd; do $(BIN)/sst-eval runs=$(OUT)/records/$$one metrics=[wer]; done
-	$(BIN)/python scripts/keep_runs.py $(RESULTS)/pcg $(OUT)/records/pcg
-	for one in ssd mtp; do $(BIN)/python scripts/keep_runs.py $(RESULTS)/$$one $(OUT)/records/$$one scores=$(OUT)/records/more/$$one; done
+	for one in pcg mtp more/ssd more/pcg more/mtp; do $(BIN)/sst-eval runs=$(OUT)/records/$$one metrics=[wer]; done
+	for one in ssd pcg mtp; do $(BIN)/python scripts/keep_runs.py $(RESULTS)/$$one $(OUT)/records/$$one scores=$(OUT)/records/more/$$one; done
 	$(BIN)/python scripts/score_index.py $(RESULTS)
 
-registered-records: $(STAMP) ## Decode and judge PCG beside SSD on the registered list again, and keep scores and records: 10 minutes of a core, needs flite
+registered-records: $(STAMP) ## Decode and judge SSD's tables and PCG beside SSD on the registered list again, and keep scores and records: 10 minutes of a core, needs flite
 	$(BIN)/sst-prepare corpus=registered
 	$(call untimed,registered,data=tiny_registered experiment=pcg/table1 method=target$(comma)exact)
 	$(call untimed,registered,data=tiny_registered experiment=pcg/figure2_ssd rule.beta=0.3)
 	$(call untimed,registered,data=tiny_registered experiment=pcg/figure2 rule.groups.mean_size=162)
-	$(BIN)/sst-eval runs=$(OUT)/records/registered metrics=[wer]
+	$(call untimed,more/registered,data=tiny_registered experiment=ssd/table1 method=draft$(comma)exact$(comma)ssd)
+	$(call untimed,more/registered,data=tiny_registered experiment=ssd/table1 method=reference$(comma)codec seed=0)
+	$(call untimed,more/registered,data=tiny_registered experiment=ssd/table3 rule.beta=0.1$(comma)0.2$(comma)0.3)
+	for one in registered more/registered; do $(BIN)/sst-eval runs=$(OUT)/records/$$one metrics=[wer]; done
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/registered/pcg $(OUT)/records/registered
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/registered/ssd scores=$(OUT)/records/more/registered
+	$(BIN)/python scripts/score_index.py $(RESULTS)
 
 # $(call new,overrides), $(call new_clock,utterances,overrides): words of all its utterances, speeds of a few
 new = $(BIN)/sst-decode data=tiny_registered2 out=$(OUT)/retest/words seed=0,1,2 timing=0 instrument=0 workers=$(WORKERS) limit=$(or $(LIMIT),null) $(SHARED) $(1)

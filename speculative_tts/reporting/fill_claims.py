@@ -20,8 +20,8 @@ from speculative_tts.reporting.tables import MINUS, Block, Cell, Heading, Line, 
 NAME = "claims"
 CAPTION = (
     "A claim *shows* where the whole 95 % interval lies where the test says, is *opposite* where "
-    "none of it does, and else *does not show*: the interval crosses the bound (a difference from "
-    "0 may be certain all the same, p is of that), or no run had the setting. Intervals are of the "
+    "none of it does, and else *does not show*: the interval crosses the bound, or no run had the "
+    "setting. p is two-sided and of no difference, whatever the bound. Intervals are of the "
     "bootstrap over utterances, seeds of an utterance averaged first; differences are paired, "
     "a ratio of two systems has what both intervals allow. "
     "They are not corrected for the number of claims: about one verdict in forty errs by chance. "

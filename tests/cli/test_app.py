@@ -104,24 +104,16 @@ def test_a_key_that_is_deleted_has_its_schemas_default() -> None:
         speak.main.compose(["text=hello", "~text"])
 
 
-def test_unwritable_output_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "file").touch()
-    assert decode(["seed=4", "out=file/runs"]) == app.BAD_INPUT
-    err = capsys.readouterr().err
-    assert err == (
-        "sst-decode: error: output folder file/runs is not writable (not a directory); "
-        "choose another with out=<path>\n"
-    )
-
-
-def test_unwritable_output_folder_of_a_sweep(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("lookahead", ["2", "2,3"])
+def test_an_unwritable_output_folder_is_told_by_each_job(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], lookahead: str
 ) -> None:
     (tmp_path / "file").touch()
-    assert decode(["seed=4", "lookahead=2,3", "out=file/runs"]) == app.BAD_INPUT
+    assert decode(["seed=4", f"lookahead={lookahead}", "out=file/runs"]) == app.BAD_INPUT
     errors = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
-    assert len(errors) == 2
-    assert all("file/runs is not writable" in line for line in errors)
+    assert len(errors) == len(lookahead.split(","))
+    reason = "output folder file/runs is not writable (not a directory)"
+    assert all(f"{reason}; choose another with out=<path>" in line for line in errors)
 
 
 def test_a_sweep_leaves_nothing_beside_its_runs(tmp_path: Path) -> None:
@@ -156,13 +148,9 @@ def test_exit_code_of_run_is_passed_on_and_nothing_is_written(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_sweep_runs_every_job_and_returns_the_largest_code() -> None:
-    assert decode(["seed=3,12,1"]) == 12
-    assert [config.seed for config in seen] == [3, 12, 1]
-
-
-@pytest.mark.parametrize("seeds", [[12, 12], [12, 1, 12], [12, 12, 12, 1]])
-def test_a_point_that_is_named_again_runs_again(seeds: list[int]) -> None:
+@pytest.mark.parametrize("seeds", [[3, 12, 1], [12, 12], [12, 1, 12], [12, 12, 12, 1]])
+def test_a_sweep_runs_every_job_and_returns_the_largest_code(seeds: list[int]) -> None:
+    """Also a point that is named again."""
     assert decode([f"seed={','.join(map(str, seeds))}"]) == 12
     assert [config.seed for config in seen] == seeds
 

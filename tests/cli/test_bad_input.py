@@ -432,6 +432,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
             "target=uslm": "main.npz not found; give golden=<folder>",
             "what=all": "what=all",
             "only=[bible]": "bible",
+            "judges only=ssd": "only=ssd: a list is wanted; give only=[ssd]",
         },
     ),
     "listen": (

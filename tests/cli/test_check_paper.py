@@ -243,8 +243,3 @@ def test_one_paper_asks_for_its_own_things(big_machine: Path, check: Rows) -> No
     assert "whisper" not in check("only=[ssd]", "scoring=false")
     assert main(["paper", "probe=false", "only=[ssd]"]) == 0
     assert main(["paper", "probe=false", "only=[ssd,pcg]"]) == 1
-
-
-def test_papers_are_a_list(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["judges", "only=ssd"]) == 2
-    assert "only=ssd: a list is wanted; give only=[ssd]" in capsys.readouterr().err

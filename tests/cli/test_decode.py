@@ -14,7 +14,7 @@ from speculative_tts.decoding import builder as parts
 from speculative_tts.files import held
 from speculative_tts.records import read_jsonl, write_jsonl
 from speculative_tts.runs.naming import run_name
-from tests.fake_models import N_CODES, WORDS, FakeModels, watch_systems, write_fake_models
+from tests.fake_models import N_CODES, WORDS, FakeModels, write_fake_models
 
 CLOCKS = {
     *("lm_seconds", "baseline_seconds", "split", "codec_seconds"),
@@ -131,19 +131,6 @@ def test_a_prompt_without_a_voice_costs_its_utterances_only(
     assert not (tmp_path / "none").exists()
 
 
-def test_lost_audio_is_made_again(models: FakeModels, tmp_path: Path) -> None:
-    arguments = [*models.overrides, f"out={tmp_path}", "limit=3"]
-    assert decode.main(arguments) == 0
-    run = only(tmp_path, "spec*")
-    lost = run / "audio" / "u2.wav"
-    before = lost.read_bytes()
-    lost.unlink()
-    assert decode.main(arguments) == 0
-    assert lost.read_bytes() == before
-    rows = records(run)
-    assert [row["id"] for row in rows] == ["u0", "u2", "u4"]
-
-
 def test_a_run_in_use_is_left_alone(
     models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -171,15 +158,6 @@ def test_a_run_of_other_code_is_skipped_and_says_so(
     (line,) = capsys.readouterr().out.splitlines()
     assert "done already, skipped; made by other code (version 0.0.1 commit abcdef012 with" in line
     assert "out=<new folder> makes it anew" in line
-
-
-def test_system_and_baseline_go_first_in_turn(
-    models: FakeModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    order = watch_systems(monkeypatch)
-    limits = ["limit=5", "timing=3", "instrument=0", "runtime.warmup=0"]
-    assert decode.main([*models.overrides, f"out={tmp_path}", *limits]) == 0
-    assert "".join(order) == "sttsst"
 
 
 def test_systems_without_a_model_copy_and_resynthesise_the_reference(

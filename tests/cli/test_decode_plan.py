@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from speculative_tts.commands import decode
-from speculative_tts.runs.estimate import Plan
 from tests.fake_models import write_fake_models
 
 
@@ -38,14 +37,6 @@ def test_what_is_done_is_not_counted(tmp_path: Path, capsys: pytest.CaptureFixtu
     capsys.readouterr()
     assert decode.main([*common, "plan=true"]) == 0
     assert "0 utterances (0 timed), 0 tokens" in capsys.readouterr().out
-
-
-def test_runs_are_shared_out_but_not_cut() -> None:
-    one = Plan(1, 10, 2, 100.0, 2**30, {"timed": 1.0, "audio": 2.0}, 3.0)
-    both = one + Plan(1, 5, 5, 50.0, 0.0, {"timed": 5.0}, 5.0)
-    assert both == Plan(2, 15, 7, 150.0, 2**30, {"timed": 6.0, "audio": 2.0}, 5.0)
-    assert "8.0 h (timed 6.0 h, audio 2.0 h); on several devices 2: 5.0 h, 4: 5.0 h" in str(both)
-    assert "several" not in str(one)
 
 
 def test_a_point_that_cannot_be_planned_hides_no_other(

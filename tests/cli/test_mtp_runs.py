@@ -11,11 +11,10 @@ import torch
 
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
 from speculative_tts.commands.decode import main as decode
-from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.loops.multi_token import Blocks
+from speculative_tts.commands.precompute import main as precompute
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.models.heads import HeadTensors, save_heads
-from tests.fake_models import N_CODES, FakeModels, write_fake_models
+from tests.fake_models import N_CODES, FakeModels, write_codec, write_fake_models
 from tests.valle_folders import write_valle
 
 HEADS, LAYERS = 4, 3
@@ -97,16 +96,16 @@ def test_both_targets_with_and_without_a_path_search(
     assert ignored == (mode != "none")  # the checkpoints' own sampler has top_p 0.9
 
 
-def test_the_prompts_last_code_comes_before_the_first_block(
-    models: FakeModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_counted_transitions_belong_to_their_codec(
+    models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    seen, load = list[Request](), Blocks.load
-
-    def spy(self: Blocks, requests: list[Request]) -> None:
-        seen.extend(requests)
-        load(self, requests)
-
-    monkeypatch.setattr(Blocks, "load", spy)
-    assert decode([*arguments(models, "valle", tmp_path), "baseline=false"]) == 0
-    (request,) = seen
-    assert request.last_code == int(request.prompt[-1]) - (3 + 5)  # text ids come first
+    """Counted and exported by sst-precompute, refused by a run of another codec."""
+    write_codec(tmp_path / "codec", np.random.default_rng(9))
+    counted = [f"transitions.codes={models.root / 'codes'}", f"transitions.cache={tmp_path}/caches"]
+    shipped = [f"codec.path={tmp_path / 'codec'}", f"export={tmp_path / 'shipped'}"]
+    assert precompute(["cache=transitions", *counted, *shipped, "transitions.workers=1"]) == 0
+    assert json.loads(capsys.readouterr().out)["bigrams"] == 20 * 49
+    given = [*arguments(models, "tiny", tmp_path / "runs"), "viterbi.mode=best"]
+    assert decode([*given, f"viterbi.transitions.path={tmp_path / 'shipped'}"]) == 2
+    assert "were counted on another codec's codes" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()

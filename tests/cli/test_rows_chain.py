@@ -54,21 +54,6 @@ def test_without_a_codec_codes_are_kept_and_waves_are_silent(
     assert made["prompt_audio"] == ""
 
 
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ({}, "row u: the prompt has 0 global codes of a voice, the target reads 32"),
-        ({"voice_codes": [64] * 32}, "row u: voice_codes has 64, the target's are 0 to 63"),
-    ],
-)
-def test_a_row_without_a_voice_is_named(
-    row: dict[str, object], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = spark(tmp_path, {"id": "u", "text": "Stay."} | row)
-    assert decode.main([*given, "method=target"]) == 2
-    assert message in capsys.readouterr().err.strip().splitlines()[-1]
-
-
 def test_a_recording_needs_the_targets_own_codec(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,7 +12,6 @@ from random import Random
 
 import pytest
 
-from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.commands import decode
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.evaluation.registry import METRICS
@@ -67,19 +66,6 @@ def test_tokens_do_not_depend_on_how_the_work_is_cut(
     assert untimed(again)[::-1] == runs[0]
 
 
-def test_shards_of_a_list_make_what_the_list_makes(models: FakeModels, tmp_path: Path) -> None:
-    whole = untimed(made(models, tmp_path / "whole", "timing=4"))
-    rows = (models.root / "list.jsonl").read_text().splitlines()
-    parts = []
-    for number in range(3):
-        path = models.root / f"shard{number}.jsonl"
-        path.write_text("\n".join(rows[number::3]) + "\n")
-        parts += untimed(made(models, tmp_path / str(number), "timing=1", f"data.path={path}"))
-    assert sorted(parts, key=lambda row: str(row["id"])) == sorted(
-        whole, key=lambda row: str(row["id"])
-    )
-
-
 def test_speed_is_of_what_was_timed_and_counts_are_of_all(
     models: FakeModels, tmp_path: Path
 ) -> None:
@@ -101,11 +87,6 @@ def test_speed_is_of_what_was_timed_and_counts_are_of_all(
     one = sum(float(str(row["lm_seconds"])) for row in seconds)
     tokens = sum(int(str(row["tokens"])) for row in seconds)
     assert counted["time_per_token_ms"].value == pytest.approx(1000 * one / tokens)
-
-
-def test_nothing_is_timed_unless_asked_for(models: FakeModels, tmp_path: Path) -> None:
-    rows = made(models, tmp_path, "timing=0", "instrument=3")
-    assert all(row["lm_seconds"] is None and row["split"] is None for row in rows)
 
 
 def test_the_target_alone_is_decoded_once_for_all_runs(
@@ -140,30 +121,6 @@ def test_the_target_alone_is_decoded_once_for_all_runs(
     }  # fmt: skip
     made(models, tmp_path / "seed", "timing=0", *shared, "system=target", "seed=1")
     assert set(together.values()) == {1, 2}  # another seed's are others
-
-
-def test_prompts_are_encoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By content: a copy of the recordings elsewhere is known, another codec's codes are not."""
-    models = write_fake_models(tmp_path / "models")
-    encoded: list[int] = []
-    encode = TinyCodec.encode
-    monkeypatch.setattr(
-        TinyCodec, "encode", lambda self, wave: encoded.append(len(wave)) or encode(self, wave)
-    )
-    shared = ["limit=3", f"cache={tmp_path / 'shared'}"]
-    first = made(models, tmp_path / "one", *shared)
-    assert len(encoded) == len({row["prompt_audio"] for row in first})
-    before = len(encoded)
-    made(models, tmp_path / "two", *shared, "rule=tolerance")
-    shutil.copytree(tmp_path / "models", tmp_path / "copy")
-    copy = FakeModels(tmp_path / "copy")
-    moved = made(copy, tmp_path / "three", *shared)
-    assert len(encoded) == before
-    assert [row["codes"] for row in moved] == [row["codes"] for row in first]
-    codec = json.loads((tmp_path / "copy" / "codec" / "codec.json").read_text())
-    (tmp_path / "copy" / "codec" / "codec.json").write_text(json.dumps(codec | {"other": 1}))
-    made(copy, tmp_path / "four", *shared, "timing=0")
-    assert len(encoded) == 2 * before
 
 
 @pytest.mark.whole

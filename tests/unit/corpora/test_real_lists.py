@@ -116,6 +116,7 @@ def test_random_list_is_a_function_of_its_seed(corpus: Path) -> None:
     assert not unreadable
     rows = listing.draw(seconds, 2, seed=1)
     assert rows == listing.draw(seconds, 2, seed=1)
+    assert len(listing.draw(seconds, None, seed=1)) == 2  # all that there are
     assert all(row.prompt_id in PROMPTS and row.id != row.prompt_id for row in rows)
     assert all(row.id.split("_")[0] == row.prompt_id.split("_")[0] for row in rows)
     with pytest.raises(ValueError, match=r"rows=9, but there are only 2 utterances"):

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from speculative_tts.assets import resolve
 from speculative_tts.commands import prepare
 from speculative_tts.records import ListItem, read_list
@@ -35,9 +33,3 @@ def test_a_voice_speaks_from_its_first_prompt() -> None:
     items = [ListItem("a", "one", "p.wav", "two", "s"), ListItem("b", "six", "q.wav", "ten", "s")]
     (row,) = voice_rows(items, ["nine"])
     assert (row.id, row.text, row.prompt_audio, row.prompt_text) == ("s-0", "nine", "p.wav", "two")
-
-
-def test_too_few_strings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert prepare.main(["corpus=voices", "rows=0", f"out={tmp_path}"]) == 2
-    assert "is below 1" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())

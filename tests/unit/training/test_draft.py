@@ -14,7 +14,6 @@ from transformers import AutoModelForCausalLM
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema.common import CheckpointConfig, Device, DType
 from speculative_tts.schema.train import (
-    CodesFrom,
     DevFigure,
     LossConfig,
     TrainDraftConfig,
@@ -325,16 +324,6 @@ def test_a_launch_that_shards_is_refused(monkeypatch):
     monkeypatch.setattr(devices, "Accelerator", lambda **_: launched)
     with pytest.raises(ValueError, match=r"launched with FSDP, .*: torchrun, or accelerate launch"):
         accelerator_for(Device.cpu)
-
-
-def test_missing_folders_are_named(tmp_path, target, config):
-    with pytest.raises(ValueError, match="does not exist; give"):
-        read_checkpoint(tmp_path / "nowhere")
-    with pytest.raises(ValueError, match=r"codes folder .* not found"):
-        load_data(dataclasses.replace(config, codes=str(tmp_path / "nowhere")), 2)
-    own = dataclasses.replace(config, codes_from=CodesFrom.target, own=str(tmp_path / "nowhere"))
-    with pytest.raises(ValueError, match=r"codes_from=target .* make it with sst-own-codes"):
-        load_data(own, 2)
 
 
 def test_muon_trains_the_layers_and_resumes_where_it_was(tmp_path, config):

@@ -181,12 +181,3 @@ def test_a_target_that_never_ends_is_told(
     assert make(models, tmp_path, *settings) == 2
     assert "no text was said to its end; look at the target" in capsys.readouterr().err
     assert not (tmp_path / "own/train-own-0000.parquet").exists()
-
-
-def test_an_empty_folder_is_told(
-    models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for path in (tmp_path / "codes").glob("*"):
-        path.unlink()
-    assert make(models, tmp_path) == 2
-    assert "give codes=<codes of sst-prepare>" in capsys.readouterr().err
