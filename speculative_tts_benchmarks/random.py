@@ -94,7 +94,7 @@ def check_memory(config: BenchConfig, size: ModelSize) -> None:
 
 
 @dataclass(frozen=True)
-class Timed:
+class ProcessTimes:
     """The times and counts of one process."""
 
     whole: Times
@@ -117,7 +117,7 @@ class Models:
         self.target = self.weights.model(dtype, self.device)
         self.draft = self.size.draft_of(self.target)
 
-    def timed(self) -> Timed:
+    def timed(self) -> ProcessTimes:
         """Continue every prompt by every system in turn."""
         config, made = self.config, list[Outcome]()
         seeds = range(config.seed, config.seed + config.limit)
@@ -130,10 +130,10 @@ class Models:
         with progress(total=len(prompts), desc="continuations", unit="prompt") as bar:
             whole = continuations(systems, prompts, bar.update)
         first = continuations(systems, [prompt.first for prompt in prompts], lambda: None)
-        return Timed(whole, first, [outcome.counts for outcome in made], peak)
+        return ProcessTimes(whole, first, [outcome.counts for outcome in made], peak)
 
 
-def _elsewhere(piece: tuple[BenchConfig, dict[str, Making]]) -> Timed:
+def _elsewhere(piece: tuple[BenchConfig, dict[str, Making]]) -> ProcessTimes:
     """Time all systems in this process, which was made for it."""
     config, peers = piece
     PEERS.update(peers)
