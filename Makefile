@@ -350,15 +350,16 @@ sentences-pcg: $(STAMP) ## PCG's tables on sentences by its paper's sampler; wha
 	rm -f $(RESULTS)/sentences/base_seeds/ssd/{matched,beta,figure3,tradeoff,table3}* # of two systems
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/base_seeds $(OUT)/sentences/base_seeds/ssd
 
-# What is registered of sentences that nobody has heard: a rule's loss beside its target.
-SPARE = data=sentences data.name=spare data.path=results/sentences/lists/spare.jsonl lookahead=3 seed=0$(comma)1 out=$(OUT)/sentences/margins
+# What is registered of sentences that nobody had heard: a rule's loss beside its target.
+SPARE = data=sentences data.name=spare data.path=results/sentences/lists/spare.jsonl lookahead=3 out=$(OUT)/sentences/margins
 
-sentences-margins: $(STAMP) ## Does a rule lose words on 225 sentences that nobody has heard? Half an hour of a core
+sentences-margins: $(STAMP) ## Does a rule lose words on 225 sentences that nobody had heard? A quarter of an hour of a core
 	$(call sentences_decode,method=target $(SPARE))
 	$(call sentences_decode,method=ssd rule.beta=0.1$(comma)0.2 $(SPARE))
 	$(call sentences_decode,drafter=recurrent method=exact $(SPARE))
 	$(call sentences_decode,drafter=recurrent method=pcg rule.groups.mean_size=37.5 $(SPARE))
 	$(BIN)/sst-eval runs=$(OUT)/sentences/margins judges=whisper metrics=[wer]
+	$(BIN)/sst-report paper=runs runs=$(OUT)/sentences/margins out=$(RESULTS)/sentences/margins page=false
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/margins $(OUT)/sentences/margins
 
 sentences-frontier: $(STAMP) ## SSD over lookahead and tolerance, and the papers' rules over their settings, in words on 120 sentences: half an hour of a core

@@ -65,8 +65,6 @@ def by_base(*seeds: int) -> tuple[System, System]:
 
 EQUAL = "sentences/layer"  # groups whose rounds are as long as a tolerance's
 EQUAL_PAIR = (EQUAL, "speculative-group-m24-"), (EQUAL, "speculative-tolerance-b0.2-")
-FRESH = "sentences/margins"  # sentences that nobody had heard
-FRESH_ALONE = (FRESH, "target-")
 TRAINED = "sentences/seeds"  # drafts of several training seeds; those of 1 and 2:
 TRAINED_SSD2 = runs(TRAINED, "speculative-tolerance-b0.2-k3-s0", "66f56318", "dc27b92a")
 TRAINED_SSD4 = runs(TRAINED, "speculative-tolerance-b0.4-k3-s0", "8d0886d0", "27f628bc")
@@ -120,15 +118,6 @@ BLOCKS = {
         "base_exact": Pair("exact by the draft minus target", BASE_EXACT, BASE_ALONE),
         "base_ssd0.4_exact": Pair("SSD 0.4 minus exact, both by the draft", BASE_SSD4, BASE_EXACT),
         "base_codec": Pair("target minus recordings through the codec", BASE_ALONE, BASE_CODEC),
-    },
-    "Any English sentence that nobody had heard, by Whisper base": {
-        f"fresh_{key}": Pair(f"{label} minus target", (FRESH, f"speculative-{name}-"), FRESH_ALONE)
-        for key, label, name in (
-            ("exact", "exact by the layer", "exact"),
-            ("ssd0.1", "SSD 0.1 by the draft", "tolerance-b0.1"),
-            ("ssd0.2", "SSD 0.2 by the draft", "tolerance-b0.2"),
-            ("pcg37.5", "PCG 37.5 by the layer", "group-m37.5"),
-        )
     },
     "35 words: SSD's own draft": {
         "hours": Pair("15 hours of speech minus 1.4, alone", OWN, FEW),
