@@ -233,8 +233,7 @@ records: $(STAMP) ## Decode and judge the papers' main tables again, nothing tim
 	$(call untimed,pcg,experiment=pcg/table1)
 	$(call untimed,pcg,experiment=pcg/figure2_ssd rule.beta=0.3)
 	$(call untimed,pcg,experiment=pcg/figure2 rule.groups.mean_size=10.3$(comma)140)
-	$(call untimed,more/pcg,experiment=pcg/figure2_ssd rule.beta=0.1$(comma)0.2$(comma)0.4)
-	$(call untimed,more/pcg,experiment=pcg/figure2 rule.groups.mean_size=4.5$(comma)40)
+	$(call untimed,more/pcg,experiment=pcg/figure2_ssd rule.beta=0.1)
 	$(call untimed,mtp,experiment=mtp/table1_valle method=target)
 	$(call untimed,mtp,experiment=mtp/table1_valle method=mtp viterbi.mode=none)
 	$(call untimed,mtp,experiment=mtp/table1_valle method=mtp viterbi.mode=best seed=0) # a path search draws nothing
