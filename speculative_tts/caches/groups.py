@@ -51,15 +51,6 @@ class Sets:
         return len(self.tokens) / (len(self.offsets) - 1)
 
 
-def check_theta(theta: float) -> None:
-    """Raise ValueError outside (-1, 1]; at 1 every token is alone, and the rule is exact."""
-    if not -1 < theta <= 1:
-        raise ValueError(
-            f"theta {theta} is outside (-1, 1]; it is a cosine, 1 for groups of one token, "
-            "or leave it null and give mean_size"
-        )
-
-
 def check_mean_size(mean_size: float, n_tokens: int, cap: int | None) -> None:
     """Raise ValueError for a mean size that no theta gives."""
     if not 1 <= mean_size <= n_tokens:

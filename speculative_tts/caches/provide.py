@@ -55,7 +55,11 @@ def acoustic_groups(config: GroupsConfig, sources: Sources) -> store.Entry:
     Raise ValueError for invalid numbers, a named cache of another target, or a damaged one; a
     damaged folder of the store is made again.
     """
-    _check(config)
+    if config.theta is not None and config.mean_size is not None:
+        raise ValueError(
+            f"theta {config.theta} and mean_size {config.mean_size} are both given; leave one out "
+            "(theta=null searches the theta of a mean_size)"
+        )
     layout = load_layout(sources.checkpoint)
     origin = _origin(config.source, layout, sources)
     if config.path is not None:
@@ -250,18 +254,6 @@ def check_codec(codec: Codec, folder: str | Path, layout: Layout, target: str | 
             f"codec {folder} has {codec.n_codes} codes, target {target} {layout.n_codes}; "
             "they do not belong together, give codec=<the target's>"
         )
-
-
-def _check(config: GroupsConfig) -> None:
-    if config.theta is not None:
-        groups.check_theta(config.theta)
-        if config.mean_size is not None:
-            raise ValueError(
-                f"theta {config.theta} and mean_size {config.mean_size} are both given; leave one "
-                "out (theta=null searches the theta of a mean_size)"
-            )
-    if config.cap is not None and config.cap < 1:
-        raise ValueError(f"cap {config.cap} is below 1; a group has at least its own token")
 
 
 def _origin(source: Similarity, layout: Layout, sources: Sources) -> dict[str, Any]:

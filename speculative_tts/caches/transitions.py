@@ -54,14 +54,11 @@ class LogTransitions:
 
 
 def check(config: TransitionsConfig) -> None:
-    """Raise ValueError for invalid settings."""
-    a = config.strength
-    if config.smoothing in (Smoothing.unigram, Smoothing.add) and not a > 0:
-        raise ValueError(f"strength {a} is not above 0; give a positive one or smoothing=none")
-    if config.smoothing is Smoothing.floor and not 0 < a < 1:
-        raise ValueError(f"strength {a} is not in (0, 1), the uniform share of smoothing=floor")
-    if config.workers < 1:
-        raise ValueError(f"workers {config.workers} is below 1; give a positive number")
+    """Raise ValueError for a strength that is no share where the smoothing takes one."""
+    if config.smoothing is Smoothing.floor and not 0 < config.strength < 1:
+        raise ValueError(
+            f"strength {config.strength} is not in (0, 1), the uniform share of smoothing=floor"
+        )
 
 
 def smooth(bigrams: Bigrams, smoothing: Smoothing, strength: float) -> LogTransitions:

@@ -48,8 +48,6 @@ class Extraction:
     allow_missing: bool = False
 
     def __post_init__(self) -> None:
-        if self.shard_size < 1:
-            raise ValueError(f"shard_size={self.shard_size} is below 1; 1000 is a good size")
         check_job(self.job, self.jobs)
 
 

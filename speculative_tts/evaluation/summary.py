@@ -31,8 +31,6 @@ class Bootstrap:
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
             raise ValueError(f"unit={self.unit} is unknown; use {' or '.join(UNITS)}")
-        if self.draws < 0:
-            raise ValueError(f"draws={self.draws} is below 0; use 0 for no intervals, or 10000")
 
 
 def select(rows: Sequence[ScoreRow], metric: Metric) -> tuple[list[ScoreRow], Array]:

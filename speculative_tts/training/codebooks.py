@@ -7,13 +7,12 @@ as `decoding.drafters.codebooks` drafts. The target's distribution there follows
 which is kept too.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from speculative_tts.models.codebook_offsets import CodebookOffsets, load_offsets
@@ -23,15 +22,12 @@ from speculative_tts.schema.common import Device
 from speculative_tts.schema.train import Optimiser, TrainHeadsConfig
 from speculative_tts.training.data.pairs import IGNORED, SequenceBatch
 from speculative_tts.training.draft import speech_sampler, temperature_of
-from speculative_tts.training.headed import States, copy_in_order, step_figures, step_sums
+from speculative_tts.training.headed import Drafted, Loss, States, copy_in_order, step_sums
 from speculative_tts.training.loop import Values
 from speculative_tts.training.losses import check_weights, mix
 from speculative_tts.training.objective import Sampler
 
-Loss = Callable[[Tensor, Tensor, Tensor], Tensor]  # logits, wanted codes, target logits: [n]
 CPU = torch.device("cpu")
-Drafted = tuple[Tensor, Tensor, Tensor]
-"""Of one step: draft logits [n, size], wanted codes [n], the target's logits [n, size]."""
 
 
 class CodebookTrunk(nn.Module):
@@ -86,15 +82,7 @@ class CodebookTrunk(nn.Module):
     @torch.no_grad()
     def dev_sums(self, states: States) -> Tensor:
         """Return loss, right codes, expected acceptance and codes of each step: [n - 1, 4]."""
-        rows = [
-            step_sums(self._loss(*drafted), *drafted, self._sampler)
-            for drafted in self.steps(states)
-        ]
-        return torch.tensor(rows, dtype=torch.float64)
-
-    def figures(self, sums: Float[Tensor, "steps 4"]) -> dict[str, Any]:
-        """Return the sum of mean losses, and each step's accuracy and expected acceptance."""
-        return step_figures(sums)
+        return step_sums(self.steps(states), self._loss, self._sampler)
 
     def steps(self, states: States) -> Iterator[Drafted]:
         """Yield each step's drafts from every codebook of the frames that it drafts from."""

@@ -26,11 +26,7 @@ from speculative_tts.training.data.pairs import CUT, IGNORED, LOST, Data, Sequen
 from speculative_tts.training.inherit import Inherited, inherit
 from speculative_tts.training.journal import Log, silent
 from speculative_tts.training.loop import LEAST, Learning, Training, TrainingPlan
-from speculative_tts.training.losses import (
-    check_weights,
-    needs_target,
-    tv,
-)
+from speculative_tts.training.losses import check_weights, needs_target, tv
 from speculative_tts.training.objective import (
     Objective,
     Sampler,
@@ -221,10 +217,7 @@ def make_draft(
         copy_into({name: own[name] for name in earlier}, earlier, f"init={config.init}")
     layout, dtype = load_layout(config.target), getattr(torch, config.dtype.value)
     objective = Objective(
-        draft,
-        weights,
-        lambda: source.model(dtype, accelerator.device),
-        temperature_of(layout),
+        draft, weights, lambda: source.model(dtype, accelerator.device), temperature_of(layout)
     )
     data = load_data(config, config.batch_size, laws=config.laws)
     if accelerator.is_main_process:  # a target of its own: the training may need none in memory

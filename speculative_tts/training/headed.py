@@ -1,6 +1,6 @@
 """Multi-token heads on a trunk, as one module that computes losses."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,10 @@ from speculative_tts.training.data.pairs import IGNORED, SequenceBatch
 from speculative_tts.training.loop import Values
 from speculative_tts.training.objective import Sampler
 from speculative_tts.training.trunk import TrainableTrunk
+
+Loss = Callable[[Tensor, Tensor, Tensor], Tensor]  # logits, wanted ids, target logits: [n]
+Drafted = tuple[Tensor, Tensor, Tensor]
+"""Of one step: draft logits [n, vocab], wanted ids [n], the target's logits [n, vocab]."""
 
 
 class HeadsModule(nn.Module):
@@ -160,10 +164,6 @@ class HeadedTrunk(nn.Module):
         counts = [(*map(float, self.sums(states, head)), known[head]) for head in range(self.n)]
         return torch.tensor(counts, dtype=torch.float64)
 
-    def figures(self, sums: Float[Tensor, "n 3"]) -> dict[str, Any]:
-        """Return the dev figures of summed `dev_sums`."""
-        return mean_figures(sums)
-
     def save(self, folder: Path, target: Path, about: dict[str, Any]) -> None:
         """Write the heads."""
         tensors = self.heads.tensors(self.trunk.weight, self.trunk.bias, torch.float16)
@@ -192,24 +192,26 @@ def copy_in_order(module: nn.Module, tensors: Sequence[Tensor], folder: Path) ->
         parameter.copy_(stored)
 
 
-def step_sums(
-    loss: Tensor, logits: Tensor, wanted: Tensor, target: Tensor, sampler: Sampler
-) -> list[float]:
-    """Return a step's loss, right codes and expected acceptance, each summed, and its codes."""
-    accepted = torch.minimum(sampler(logits), sampler(target)).sum()
-    right = (logits.argmax(-1) == wanted).sum()
-    return [float(loss.sum()), float(right), float(accepted), len(wanted)]
+def step_sums(steps: Iterable[Drafted], loss: Loss, sampler: Sampler) -> Float[Tensor, "steps 4"]:
+    """Return loss, right tokens, expected acceptance and positions of each step, summed."""
+    rows = [
+        (
+            float(loss(logits, wanted, target).sum()),
+            float((logits.argmax(-1) == wanted).sum()),
+            float(torch.minimum(sampler(logits), sampler(target)).sum()),
+            len(wanted),
+        )
+        for logits, wanted, target in steps
+    ]
+    return torch.tensor(rows, dtype=torch.float64)
 
 
-def step_figures(sums: Float[Tensor, "steps 4"]) -> dict[str, Any]:
-    """Return the sum of mean losses, and each step's accuracy and expected acceptance."""
-    accepted = (sums[:, 2] / sums[:, 3]).tolist()
-    figures = mean_figures(sums[:, [0, 1, 3]])
-    return figures | {"dev_acceptances": [round(share, 4) for share in accepted]}
+def mean_figures(sums: Float[Tensor, "parts sums"]) -> dict[str, Any]:
+    """Return the sum of mean losses, and each part's accuracy and expected acceptance.
 
-
-def mean_figures(sums: Float[Tensor, "parts 3"]) -> dict[str, Any]:
-    """Return the sum of mean losses, and each part's accuracy, of (nats, right, positions) rows."""
-    means = sums[:, :2] / sums[:, 2:]
-    accuracies = [round(share, 4) for share in means[:, 1].tolist()]
-    return {"dev_loss": float(means[:, 0].sum()), "dev_accuracies": accuracies}
+    A row has nats, right tokens, where it is known the expected acceptance, and positions.
+    """
+    loss, *shares = (sums[:, :-1] / sums[:, -1:]).T
+    names = ("dev_accuracies", "dev_acceptances")
+    rounded = ([round(share, 4) for share in each.tolist()] for each in shares)
+    return {"dev_loss": float(loss.sum()), **dict(zip(names, rounded, strict=False))}

@@ -36,7 +36,7 @@ from speculative_tts.training.codebooks import CodebookTrunk, codebook_trunk
 from speculative_tts.training.data.pairs import LOST, Data, SequenceBatch, load_data
 from speculative_tts.training.devices import fewest
 from speculative_tts.training.draft import recompute_activations, speech_sampler, temperature_of
-from speculative_tts.training.headed import HeadedTrunk, States
+from speculative_tts.training.headed import HeadedTrunk, States, mean_figures
 from speculative_tts.training.joint import build_optimizers, train_jointly
 from speculative_tts.training.journal import Log, silent
 from speculative_tts.training.loop import LEAST, Learning, Training, TrainingPlan
@@ -104,12 +104,12 @@ class HeadsTraining(Training):
         return len(batch)
 
     def evaluate(self) -> dict[str, Any]:
-        """Return the sum of the heads' losses, and each head's accuracy."""
+        """Return the sum of the parts' losses, and each part's accuracy."""
         states, headed = self._dev_states, self.headed
         spans = (slice(b, b + DEV_POSITIONS) for b in range(0, len(states), DEV_POSITIONS))
         with self.accelerator.autocast():
             parts = [headed.dev_sums(states.at(span, headed.ahead)) for span in spans]
-        return headed.figures(torch.stack(parts).sum(0))
+        return mean_figures(torch.stack(parts).sum(0))
 
     @property
     def next_tokens(self) -> Int[Tensor, " positions"]:

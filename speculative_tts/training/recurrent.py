@@ -15,31 +15,30 @@ So tokens of the target itself (sst-own-codes) serve, each weighted by min(1, p(
 recorded token that the target never draws has no weight. Otherwise all tokens count alike.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from speculative_tts.models.recurrent import BlockTensors, LayerTensors, layer_of, save_layer
 from speculative_tts.training.data.pairs import IGNORED, SequenceBatch
 from speculative_tts.training.headed import (
+    Loss,
     States,
     called,
     copy_in_order,
     recomputed,
     states_of,
-    step_figures,
     step_sums,
 )
 from speculative_tts.training.loop import Values
 from speculative_tts.training.objective import Sampler
 from speculative_tts.training.trunk import TrainableTrunk
 
-Loss = Callable[[Tensor, Tensor, Tensor], Tensor]  # logits, wanted ids, target logits: [n]
 WIDTH = 8  # all blocks' width over the target's; half of it accepts 0.02 to 0.03 less at each step
 
 
@@ -126,16 +125,12 @@ class RecurrentTrunk(nn.Module):
     @torch.no_grad()
     def dev_sums(self, states: States) -> Tensor:
         """Return loss, right tokens, expected acceptance and positions of each step: [n - 1, 4]."""
-        rows = []
-        for _, (state, wanted, behind) in self.steps(states):
-            logits, target = self.trunk.own(state).float(), self.trunk.own(behind).float()
-            loss = self._loss(logits, wanted, target)
-            rows.append(step_sums(loss, logits, wanted, target, self._sampler))
-        return torch.tensor(rows, dtype=torch.float64)
-
-    def figures(self, sums: Float[Tensor, "steps 4"]) -> dict[str, Any]:
-        """Return the sum of mean losses, and each step's accuracy and expected acceptance."""
-        return step_figures(sums)
+        own = self.trunk.own
+        drafted = (
+            (own(state).float(), wanted, own(behind).float())
+            for _, (state, wanted, behind) in self.steps(states)
+        )
+        return step_sums(drafted, self._loss, self._sampler)
 
     def save(self, folder: Path, target: Path, about: dict[str, Any]) -> None:
         """Write the layer and the ranking of ids."""

@@ -208,8 +208,6 @@ def test_mean_sizes_out_of_reach_are_refused(size: float, cap: int | None, messa
     for within in (1, 1.5, 5):
         groups.check_mean_size(within, 30, 5)
     groups.check_mean_size(30, 30, None)
-    for theta in (-0.99, 1):
-        groups.check_theta(theta)
 
 
 @pytest.mark.parametrize("passes", [1, 2])
@@ -471,12 +469,6 @@ def change_weights(folder: Path) -> None:
     state = load_file(folder / "model.safetensors")
     state[EMBEDDING][0, 0] += 1
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
-
-
-@pytest.mark.parametrize("theta", [-1.0, 1.01, float("nan")])
-def test_theta_outside_its_range_is_refused(theta: float, groups_of: Made) -> None:
-    with pytest.raises(ValueError, match=r"theta .* is outside \(-1, 1\]"):
-        groups_of(theta=theta)
 
 
 @pytest.mark.parametrize("cap", [1, 5])

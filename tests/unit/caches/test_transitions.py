@@ -295,7 +295,6 @@ def test_mistakes_are_told(config: TransitionsConfig, codec: Path, tmp_path: Pat
     for wrong, text in (
         ({"smoothing": Smoothing.floor}, "not in"),
         ({"smoothing": Smoothing.floor, "strength": 0.0}, r"strength 0.0 is not in \(0, 1\)"),
-        ({"strength": 0.0}, "not above 0"),
         ({"codes": str(tmp_path)}, "no Parquet"),
         ({"column": "layers"}, "no column layers"),
         ({"path": str(codec)}, "is no cache, it has codec.json; make transitions with"),

@@ -71,14 +71,6 @@ def test_mix_is_the_weighted_sum_at_the_samplers_temperature(logits):
     torch.testing.assert_close(mixed, expected)
 
 
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        ({"ce": 0.0}, "all loss weights are 0"),
-        ({"ce": -1.0}, "below 0"),
-        ({"l2": 1.0}, "loss 'l2' is unknown"),
-    ],
-)
-def test_bad_weights(weights, message):
-    with pytest.raises(ValueError, match=message):
-        check_weights(weights)
+def test_an_empty_mix_is_refused():
+    with pytest.raises(ValueError, match="all loss weights are 0"):
+        check_weights({"ce": 0.0})
