@@ -43,7 +43,12 @@ from speculative_tts.training.journal import Log, silent
 from speculative_tts.training.loop import LEAST, Learning, Training, TrainingPlan
 from speculative_tts.training.losses import GROUP, check_weights, mix, ungrouped
 from speculative_tts.training.objective import warn_of_other_codes
-from speculative_tts.training.recurrent import WIDTH, RecurrentTrunk, TrainableRecurrence
+from speculative_tts.training.recurrent import (
+    WIDTH,
+    RecurrentTrunk,
+    StepLosses,
+    TrainableRecurrence,
+)
 from speculative_tts.training.schedule import cosine, eden_steps
 from speculative_tts.training.state import TRAINING, done_before, settings_of
 from speculative_tts.training.trunk import load_trunk
@@ -230,9 +235,7 @@ def _build_predictor(config: TrainHeadsConfig, accelerator: Accelerator) -> Pred
         trunk,
         n,
         layer,
-        loss,
-        sampler,
-        own_drafts=config.own_drafts,
+        StepLosses(loss, sampler, config.own_drafts),
         recompute=config.gradient_checkpointing,
     )
 
