@@ -18,8 +18,8 @@ ROUND = ROWS | {
     "probs": F, "target": F, "draft": F, "mass": F, "accepted": N, "drafted": N, "scale": F,
     "count": N, "lengths": N, "again": D, "tally": N, "sums": D, "ids": N, "start": N,
     "position": N, "positions": N, "room": N, "newest": N, "fed": N, "tolerance": D,
-    "entropy": "fp32", "levels": D, "offsets": I, "groups": I, "x": F, "index": N, "out": F, "uniform": D,
-    "laws": F, "block": N, "dead": U, "made": N, "lost": N, "heard": N,
+    "entropy": "fp32", "levels": D, "offsets": I, "groups": I, "x": F, "index": N, "out": F,
+    "uniform": D, "laws": F, "block": N, "dead": U, "made": N, "lost": N, "heard": N,
 }  # fmt: skip
 LATTICE = LAW | ROWS | {
     "is_stop": U, "stop_ids": N, "states": I, "over": F, "likeliest": N, "alive": U, "flat": I,
