@@ -20,7 +20,7 @@ PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
 # Containers often forbid bytecode: each process of the tests would rewrite the asserts of all of them.
 unexport PYTHONDONTWRITEBYTECODE
 # tests/shapes.py holds calls against the shapes in signatures.
-CHECK_SHAPES := --jaxtyping-packages=speculative_tts,speculative_tts_makers,shapes.checked
+CHECK_SHAPES := --jaxtyping-packages=speculative_tts,speculative_tts_benchmarks,speculative_tts_makers,shapes.checked
 # Utterances of each run, and those of them that are timed, unless LIMIT says how many: all three papers then take 15 minutes on
 # two cores. LIMIT=null takes all 240.
 GIVEN = $(if $(LIMIT),limit=$(LIMIT))
@@ -54,7 +54,7 @@ DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small sma
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
-.PHONY: help venv reproduce sentences sentences-pcg training-seeds draft-layers fine-drafts preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks records registered-records retest samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
+.PHONY: help venv reproduce sentences sentences-pcg sentences-margins sentences-frontier training-seeds draft-layers fine-drafts preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks records registered-records retest samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -339,11 +339,30 @@ sentences-pcg: $(STAMP) ## PCG's tables on sentences by its paper's sampler; wha
 	rm -f $(RESULTS)/sentences/{pcg_sampler/pcg,base/ssd}/matched_clock* $(RESULTS)/sentences/base/ssd/{beta,figure3}* # nothing was timed; of one tolerance and one lookahead
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/pcg_sampler $(OUT)/sentences/pcg
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/base $(OUT)/sentences/tables/ssd
-	$(call sentences_decode,experiment=ssd/table1 method=target$(comma)ssd seed=1 $(SENTENCE_LIST:%tables/ssd=%base_seeds/ssd))
+	$(call sentences_decode,experiment=ssd/table1 method=target$(comma)ssd seed=1$(comma)2 $(SENTENCE_LIST:%tables/ssd=%base_seeds/ssd))
 	$(BIN)/sst-eval runs=$(OUT)/sentences/base_seeds/ssd judges=whisper metrics=[wer]
 	$(BIN)/sst-report paper=ssd runs=$(OUT)/sentences/base_seeds/ssd out=$(RESULTS)/sentences/base_seeds page=false
 	rm -f $(RESULTS)/sentences/base_seeds/ssd/{matched,beta,figure3,tradeoff,table3}* # of two systems
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/base_seeds $(OUT)/sentences/base_seeds/ssd
+
+# What is registered of sentences that nobody has heard: a rule's loss beside its target.
+SPARE = data=sentences data.name=spare data.path=results/sentences/lists/spare.jsonl lookahead=3 seed=0$(comma)1 out=$(OUT)/sentences/margins
+
+sentences-margins: $(STAMP) ## Does a rule lose words on 225 sentences that nobody has heard? Half an hour of a core
+	$(call sentences_decode,method=target $(SPARE))
+	$(call sentences_decode,method=ssd rule.beta=0.1$(comma)0.2 $(SPARE))
+	$(call sentences_decode,drafter=recurrent method=exact $(SPARE))
+	$(call sentences_decode,drafter=recurrent method=pcg rule.groups.mean_size=37.5 $(SPARE))
+	$(BIN)/sst-eval runs=$(OUT)/sentences/margins judges=whisper metrics=[wer]
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/margins $(OUT)/sentences/margins
+
+sentences-frontier: $(STAMP) ## SSD over lookahead and tolerance, and the papers' rules over their settings, in words on 120 sentences: half an hour of a core
+	$(call sentences_decode,method=target out=$(OUT)/sentences/frontier,120)
+	for how in experiment=lookaheads "method=exact drafter=lm,recurrent" "experiment=ssd/groups rule.groups.mean_size=40,140 drafter=lm,recurrent"; do $(call sentences_decode,$$how seed=0 out=$(OUT)/sentences/frontier,120); done
+	$(BIN)/sst-eval runs=$(OUT)/sentences/frontier judges=whisper judges.weights=tiny.en metrics=[wer]
+	$(BIN)/sst-report paper=frontier runs=$(OUT)/sentences/frontier out=$(RESULTS)/sentences page=false
+	rm -f $(RESULTS)/sentences/frontier/{rules,small_rules,frontier_small}* # of rules and drafters that were not decoded
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/frontier $(OUT)/sentences/frontier
 
 # DEVICE=cuda trains on a GPU; without it trainings are the CPU's
 TRAIN_ON = $(if $(filter-out file,$(origin DEVICE)),device=$(DEVICE))
@@ -427,7 +446,7 @@ results: $(STAMP) ## Make the tables that ship in results/ again, all 240 uttera
 	for one in tiny tiny_fine; do $(BIN)/sst-bench target=$$one steps=100 processes=5 rule=group rule.groups.mean_size=40 out=results/bench; done
 	for one in tiny:2 tiny_fine:5 sentences:1; do $(BIN)/sst-bench streams=1,4,16 target=$${one%:*} lookahead=$${one#*:} limit=48 out=results/bench; done
 	$(BIN)/sst-bench target=tiny_valle steps=100 processes=5 out=results/bench
-	for one in cosyvoice2 llasa_1b; do $(BIN)/python -m benchmarks.peers random=$$one runtime.dtype=bfloat16 limit=3 tokens=50 out=results/bench; done # llama.cpp and OpenVINO by the extra peers
+	for one in cosyvoice2 llasa_1b; do $(BIN)/python -m speculative_tts_benchmarks.peers random=$$one runtime.dtype=bfloat16 limit=3 tokens=50 out=results/bench; done # llama.cpp and OpenVINO by the extra peers
 	$(BIN)/python scripts/headlines.py # what README.md and results/README.md say of them
 	$(MAKE) page
 

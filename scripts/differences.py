@@ -10,15 +10,14 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from keep_runs import ENDING
-from score_index import read_scores
+from keep_runs import archive
+from score_index import read_scores, unpacked
 
 from speculative_tts.evaluation.compare import compare_rows
 from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.summary import Bootstrap
 from speculative_tts.files import write_atomic
 from speculative_tts.reporting import tables
-from speculative_tts.reporting.selection import difference
 
 NAME, LENGTH = "differences", "acceptance_length"
 SENTENCES, LAYER = "sentences", "sentences/recurrent"
@@ -26,8 +25,6 @@ FINE, FEW_HOURS = "fine_drafts", "ssd_draft"
 EXACT, ALONE = (SENTENCES, "speculative-exact-k3-s0-51af5691"), (SENTENCES, "target-s0-")
 BASE, BASE_ALONE = "sentences/base", ("sentences/base", "target-s0-")
 BASE_CODEC = (BASE, "codec-s0-")
-BASE_ALL = "sentences/base*"  # and another seed
-BOTH_SSD4, BOTH_ALONE = (BASE_ALL, "speculative-tolerance-b0.4-"), (BASE_ALL, "target-")
 BASE_EXACT, BASE_SSD4 = (
     (BASE, "speculative-exact-k3-s0-"),
     (BASE, "speculative-tolerance-b0.4-k3-s0-"),
@@ -58,8 +55,18 @@ def runs(folder: str, name: str, *endings: str) -> System:
     return folder, *(f"{name}-{one}" for one in endings)
 
 
+def by_base(*seeds: int) -> tuple[System, System]:
+    """Return SSD at 0.4 and the target, heard by base, of these seeds."""
+    of = [f"s{seed}" for seed in seeds]
+    both = ("speculative-tolerance-b0.4-k3", "target")
+    ssd, alone = (runs("sentences/base*", name, *of) for name in both)
+    return ssd, alone
+
+
 EQUAL = "sentences/layer"  # groups whose rounds are as long as a tolerance's
 EQUAL_PAIR = (EQUAL, "speculative-group-m24-"), (EQUAL, "speculative-tolerance-b0.2-")
+FRESH = "sentences/margins"  # sentences that nobody had heard
+FRESH_ALONE = (FRESH, "target-")
 TRAINED = "sentences/seeds"  # drafts of several training seeds; those of 1 and 2:
 TRAINED_SSD2 = runs(TRAINED, "speculative-tolerance-b0.2-k3-s0", "66f56318", "dc27b92a")
 TRAINED_SSD4 = runs(TRAINED, "speculative-tolerance-b0.4-k3-s0", "8d0886d0", "27f628bc")
@@ -105,10 +112,23 @@ BLOCKS = {
     },
     "The same by Whisper base": {
         "base_ssd0.4": Pair("SSD 0.4 by the draft minus target", BASE_SSD4, BASE_ALONE),
-        "base_ssd0.4_both": Pair("the same, seeds 0 and 1", BOTH_SSD4, BOTH_ALONE),
+        "base_ssd0.4_seed1": Pair("the same, seed 1", *by_base(1)),
+        "base_ssd0.4_seed2": Pair("the same, seed 2", *by_base(2)),
+        "base_ssd0.4_both": Pair("the same, seeds 0 and 1", *by_base(0, 1)),
+        "base_ssd0.4_fresh": Pair("the same, seeds 1 and 2", *by_base(1, 2)),
+        "base_ssd0.4_all": Pair("the same, seeds 0, 1 and 2", *by_base(0, 1, 2)),
         "base_exact": Pair("exact by the draft minus target", BASE_EXACT, BASE_ALONE),
         "base_ssd0.4_exact": Pair("SSD 0.4 minus exact, both by the draft", BASE_SSD4, BASE_EXACT),
         "base_codec": Pair("target minus recordings through the codec", BASE_ALONE, BASE_CODEC),
+    },
+    "Any English sentence that nobody had heard, by Whisper base": {
+        f"fresh_{key}": Pair(f"{label} minus target", (FRESH, f"speculative-{name}-"), FRESH_ALONE)
+        for key, label, name in (
+            ("exact", "exact by the layer", "exact"),
+            ("ssd0.1", "SSD 0.1 by the draft", "tolerance-b0.1"),
+            ("ssd0.2", "SSD 0.2 by the draft", "tolerance-b0.2"),
+            ("pcg37.5", "PCG 37.5 by the layer", "group-m37.5"),
+        )
     },
     "35 words: SSD's own draft": {
         "hours": Pair("15 hours of speech minus 1.4, alone", OWN, FEW),
@@ -129,19 +149,20 @@ LENGTH = tables.Heading("tokens per target pass", "", "acceptance_length_differe
 def scores(results: Path, system: System) -> list[ScoreRow]:
     """Return the scores of a system, all runs that it names."""
     folder, *names = system
+    archives = sorted(results.glob(str(archive(Path(folder), "scores"))))
     found = []
     for name in names:
-        files = sorted(results.glob(f"{folder}/scores/{name}*{ENDING}"))
-        if not files:
-            raise ValueError(f"{results / folder}/scores has no run {name}; keep its scores first")
-        found += files
-    return [row for file in found for row in read_scores(file)]
+        of_it = [(path, run) for path in archives for run in unpacked(path) if run.startswith(name)]
+        if not of_it:
+            raise ValueError(f"{results / folder} has no scores of {name}; keep them first")
+        found += of_it
+    return [row for path, run in found for row in read_scores(path.parent, [run])]
 
 
 def line(results: Path, pair: Pair) -> tables.Line:
     """Return a pair's difference in the column of its metric."""
     rows = (scores(results, system) for system in (pair.other, pair.first))
-    found = difference(compare_rows(*rows, pair.metric, Bootstrap()))
+    found = compare_rows(*rows, pair.metric, Bootstrap())
     empty = {DIFFERENCE: tables.Cell(pair.label), WORDS: tables.Cell(""), LENGTH: tables.Cell("")}
     if pair.metric == "wer":
         return empty | {WORDS: tables.Cell.of(found.scaled(100), 1, signed=True)}

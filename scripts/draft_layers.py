@@ -22,7 +22,6 @@ from speculative_tts.reporting import tables
 from speculative_tts.reporting.captions import synthetic
 from speculative_tts.reporting.origin import origin
 from speculative_tts.reporting.runs import Run, find_runs
-from speculative_tts.reporting.selection import difference
 from speculative_tts.typed import read_json
 
 NAME = "draft_layers"
@@ -80,7 +79,7 @@ def figures(of: Scores) -> Figures:
             measured[f"{system}_length"] = interval(rows, METRICS["acceptance_length"], HOW), 2
         measured[f"{system}_wer"] = interval(rows, METRICS["wer"], HOW).scaled(100), 1
         if system.startswith(SSD):
-            cost = difference(compare_rows(of[EXACT], rows, "wer", HOW))
+            cost = compare_rows(of[EXACT], rows, "wer", HOW)
             measured[f"{system}_cost"] = cost.scaled(100), 1
     return measured
 
@@ -95,7 +94,7 @@ def differences(first: Scores, other: Scores) -> Figures:
         ):
             if (system, name) != (ALONE, "length"):
                 row = compare_rows(other[system], first[system], metric, HOW)
-                measured[f"{system}_{name}"] = difference(row).scaled(scale), digits
+                measured[f"{system}_{name}"] = row.scaled(scale), digits
     return measured
 
 

@@ -31,7 +31,6 @@ from speculative_tts.reporting.figures import draw
 from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series, figure_csv
 from speculative_tts.reporting.origin import origin
 from speculative_tts.reporting.runs import Run, find_runs
-from speculative_tts.reporting.selection import difference
 
 Array = npt.NDArray[np.float64]
 NAME = "draft_quality"
@@ -197,8 +196,7 @@ def measure(run: Run, name: str, scale: float = 1.0) -> Measure:
 
 def advantage(three: Mapping[str, Run]) -> Measure:
     """Return SSD's word errors minus PCG's, in points, paired by utterance."""
-    row = compare([three[PCG].folder], [three[SSD].folder], ["wer"])["wer"]
-    return difference(row).scaled(100)
+    return compare([three[PCG].folder], [three[SSD].folder], ["wer"])["wer"].scaled(100)
 
 
 def row(three: Mapping[str, Run]) -> Row:

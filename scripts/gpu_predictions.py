@@ -13,9 +13,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from speculative_tts.bench.gpu_limits import recurrent_weights, weights, work
-from speculative_tts.bench.sizes import SIZES
 from speculative_tts.bench.table import grid
+from speculative_tts_benchmarks.gpu_limits import recurrent_weights, weights, work
+from speculative_tts_benchmarks.sizes import SIZES
 
 BENCH = Path(__file__).parents[1] / "results" / "bench"
 MEASURED, ROWS, ROUNDS = "h100_step.json", "gpu_nvidia_h100_80gb_hbm3.json", "h100_rounds.json"

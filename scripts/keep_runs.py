@@ -2,32 +2,35 @@
 
     python scripts/keep_runs.py results/ssd runs/records/ssd   # as `make records` does
     python scripts/keep_runs.py results/mtp runs/records/mtp scores=runs/records/more/mtp
+    python scripts/keep_runs.py results/mtp results/mtp runs/new   # besides those that it has
 
-Every run of the folders gets a file in `scores` and one in `records`, whose bytes follow from the
-rows alone, those of a folder after `scores=` the first alone: scores have the counts too, a quarter
-of the size, but no codes. Files of other runs are removed. Shipped assets are named as
-`tiny:testset`, files of the working directory from there; any other absolute path is refused.
+The rows of every run of the folders go into two archives, `scores.jsonl.xz` and `records.jsonl.xz`
+(`speculative_tts.runs.archive`); those of a folder after `scores=` into the first alone: scores
+have the counts too, a quarter of the size, but no codes. A folder of runs may be one with archives.
+Shipped assets are named as `tiny:testset`, files of the working directory from there; any other
+absolute path is refused.
 """
 
-import gzip
-import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from speculative_tts.assets import named
-from speculative_tts.files import write_atomic
 from speculative_tts.records import read_jsonl
 from speculative_tts.reporting.runs import find_runs
+from speculative_tts.runs.archive import ENDING, Row, read_archive, write_archive
 from speculative_tts.runs.folder import RECORDS, SCORES
 
 KINDS = {"scores": SCORES, "records": RECORDS}
-ENDING = ".jsonl.gz"
 ALONE = "scores="  # before a folder whose codes are not kept
 
 
-def portable(row: dict[str, Any], path: Path) -> dict[str, Any]:
+def archive(folder: Path, kind: str) -> Path:
+    """Return the path of a folder's archive of scores or records."""
+    return folder / f"{kind}{ENDING}"
+
+
+def portable(row: Row, path: Path) -> Row:
     """Return a row without paths of this machine; raise ValueError if one is left."""
     here = f"{Path.cwd()}/"
     row = {
@@ -40,29 +43,33 @@ def portable(row: dict[str, Any], path: Path) -> dict[str, Any]:
     return row
 
 
-def kept(folder: Path, kinds: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield each file's name, such as `scores/target-s0-4a57dae7.jsonl.gz`, and its bytes."""
+def rows(folder: Path, kind: str) -> dict[str, list[Row]]:
+    """Return the rows of a folder's runs, or of those in its archive, by the runs' names."""
+    if (path := archive(folder, kind)).is_file():
+        return read_archive(path)
     found = find_runs(folder)
     for name, why in found.unusable.items():
         raise ValueError(f"{folder}/{name}: {why}")
-    for run in found.runs:
-        for kind in kinds:
-            path = run.folder / KINDS[kind]
-            rows = (portable(row, path) for row in read_jsonl(path))
-            text = "".join(json.dumps(row) + "\n" for row in rows)
-            yield f"{kind}/{run.name}{ENDING}", gzip.compress(text.encode(), 9, mtime=0)
+    paths = {run.name: run.folder / KINDS[kind] for run in found.runs}
+    return {name: [portable(row, path) for row in read_jsonl(path)] for name, path in paths.items()}
 
 
-def keep(out: Path, folders: Sequence[Path], scores_of: Sequence[Path] = ()) -> list[Path]:
-    """Write the files of all runs into `out`, remove those of other runs; return the written."""
-    asked = [(one, [*KINDS]) for one in folders] + [(one, ["scores"]) for one in scores_of]
-    files = {out / name: data for one, kinds in asked for name, data in kept(one, kinds)}
-    for path, data in files.items():
-        write_atomic(path, data)
-    for kind in KINDS:
-        for path in {*(out / kind).glob(f"*{ENDING}")} - files.keys():
-            path.unlink()
-    return [*files]
+def keep(out: Path, folders: Sequence[Path], scores_of: Sequence[Path] = ()) -> dict[Path, int]:
+    """Write the archives of `out`, which then have these runs alone; return their numbers of runs.
+
+    An archive without runs is removed.
+    """
+    sources = {"scores": [*folders, *scores_of], "records": folders}
+    runs = {
+        archive(out, kind): {name: of for one in of_kind for name, of in rows(one, kind).items()}
+        for kind, of_kind in sources.items()
+    }
+    for path, of in runs.items():
+        if of:
+            write_archive(path, of)
+        else:
+            path.unlink(missing_ok=True)
+    return {path: len(of) for path, of in runs.items()}
 
 
 def main() -> None:
@@ -70,10 +77,9 @@ def main() -> None:
     out, *folders = sys.argv[1:]
     whole = [Path(one) for one in folders if not one.startswith(ALONE)]
     scores_of = [Path(one.removeprefix(ALONE)) for one in folders if one.startswith(ALONE)]
-    written = keep(Path(out), whole, scores_of)
-    size = sum(path.stat().st_size for path in written) / 1e6
-    count = len({path.name for path in written})
-    print(f"{out}: scores of {count} runs and records of {len(written) - count}, {size:.1f} MB")
+    for path, count in keep(Path(out), whole, scores_of).items():
+        if count:
+            print(f"{path}: {count} runs, {path.stat().st_size / 1e6:.2f} MB")
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def scored(out: Path, loss: str, data: str, rule: str) -> list[Path]:
 def percent(of: Comparison) -> str:
     """Format a difference and its interval in per cent of the baseline."""
     assert of.a
-    low, value, high = (100 * (part or 0) / of.a for part in (of.low, of.difference, of.high))
+    low, value, high = (100 * (part or 0) / of.a for part in (of.low, of.value, of.high))
     return f"{value:+.1f} % [{low:.1f}, {high:.1f}]"
 
 

@@ -7,24 +7,24 @@ are printed. `scores.csv` names the runs of each such cell, one of a seed; `scor
 """
 
 import csv
-import gzip
 import io
 import itertools
-import json
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 
-from keep_runs import ENDING
+from keep_runs import archive
 from shipped import read_csv
 
 from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.rows import ScoreRow, read_row
 from speculative_tts.evaluation.summary import Bootstrap, interval
 from speculative_tts.files import write_atomic
+from speculative_tts.runs.archive import read_archive
 
 WORDS = "wer"
 PERCENT = 100.0
@@ -38,12 +38,13 @@ TEXT = f"""# Which word errors can be computed again
 
 Recordings and speakers are synthetic on all these pages.
 
-Scores of runs, a row an utterance, ship compressed in the folders `scores`. Below is, for every
-table and figure, how many of its word errors with an interval they give, to the last printed
-digit; [{INDEX}]({INDEX}) names the runs of each, one of a seed (runs that said the same words stand
-for each other). Differences between rows, counts of tokens and rounds, and tokens per target pass
-follow from the same files; times, DNSMOS, TV and KL do not. The folders `records` have codes, of
-fewer runs. Made by `python scripts/score_index.py results`.
+Scores of runs, a row an utterance, ship in the files `scores.jsonl.xz`, one for a folder's runs
+([how to read them](../docs/runs.md#rows-that-ship)). Below is, for every table and figure, how many
+of its word errors with an interval they give, to the last printed digit; [{INDEX}]({INDEX}) names
+the runs of each, one of a seed (runs that said the same words stand for each other). Differences
+between rows, counts of tokens and rounds, and tokens per target pass follow from the same files;
+times, DNSMOS, TV and KL do not. The files `records.jsonl.xz` have codes, of fewer runs. Made by
+`python scripts/score_index.py results`.
 """
 HEADING = ("| table or figure | word errors | from scores | without |", "| --- | --- | --- | --- |")
 Figures = tuple[str, str, str]  # value, lower and upper end, as printed
@@ -61,7 +62,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Source:
-    """The runs whose scores give a cell: files of a folder's `scores`, without their ending."""
+    """The runs whose scores give a cell: their names in a folder's archive of scores."""
 
     table: str
     key: str
@@ -94,9 +95,13 @@ def _columns(table: str, row: dict[str, str]) -> Iterator[Cell]:
             yield Cell(table, row["key"], name, (value, row[f"{name}_low"], row[f"{name}_high"]))
 
 
-def read_scores(file: Path) -> list[ScoreRow]:
-    """Return the rows of a run that ships."""
-    return [read_row(json.loads(line)) for line in gzip.decompress(file.read_bytes()).splitlines()]
+unpacked = lru_cache(maxsize=4)(read_archive)  # its runs are asked for one after the other
+
+
+def read_scores(folder: Path, runs: Iterable[str]) -> list[ScoreRow]:
+    """Return the scores that ship of runs in a folder of results."""
+    there = unpacked(archive(folder, "scores"))
+    return [read_row(row) for run in runs for row in there[run]]
 
 
 def figures(rows: Sequence[ScoreRow]) -> Figures:
@@ -107,32 +112,25 @@ def figures(rows: Sequence[ScoreRow]) -> Figures:
     return value, low, high
 
 
-def run_name(file: Path) -> str:
-    """Return a run's name, which its file has."""
-    return file.name.removesuffix(ENDING)
-
-
-def systems(folder: Path) -> Iterator[tuple[Path, ...]]:
-    """Yield the files that may be one system: a run, or runs of one label, one of each seed."""
-    labels: dict[str, dict[str, list[Path]]] = defaultdict(lambda: defaultdict(list))
-    for file in sorted(folder.glob(f"*{ENDING}")):
-        if run := RUN.fullmatch(run_name(file)):
-            labels[run["label"]][run["seed"]].append(file)
+def systems(names: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """Yield the runs that may be one system: one, or several of one label, one of each seed."""
+    labels: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for name in sorted(names):
+        if run := RUN.fullmatch(name):
+            labels[run["label"]][run["seed"]].append(name)
     for seeds in labels.values():
-        yield from {*itertools.product(*seeds.values())}
+        yield from itertools.product(*seeds.values())
         if len(seeds) > 1:
-            yield from ((file,) for files in seeds.values() for file in files)
+            yield from ((name,) for of in seeds.values() for name in of)
 
 
 def known(results: Path) -> dict[Figures, list[tuple[str, str]]]:
     """Return folder and runs of each system whose scores ship, by the figures that they give."""
     found = defaultdict(list)
-    for folder in sorted(results.rglob("scores")):
-        rows = {file: read_scores(file) for file in folder.glob(f"*{ENDING}")}
-        place = str(folder.parent.relative_to(results))
-        for files in sorted(systems(folder)):
-            key = figures([row for file in files for row in rows[file]])
-            found[key].append((place, " ".join(run_name(file) for file in files)))
+    for path in sorted(results.rglob(archive(Path(), "scores").name)):
+        place = str(path.parent.relative_to(results))
+        for runs in sorted(systems(unpacked(path))):
+            found[figures(read_scores(path.parent, runs))].append((place, " ".join(runs)))
     return found
 
 

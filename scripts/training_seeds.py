@@ -28,7 +28,6 @@ from speculative_tts.reporting import tables
 from speculative_tts.reporting.captions import synthetic
 from speculative_tts.reporting.origin import origin
 from speculative_tts.reporting.runs import Run, find_runs
-from speculative_tts.reporting.selection import difference
 
 NAME = "training_seeds"
 ALONE, EXACT, SSD, PCG = "alone", "exact", "ssd_", "pcg_"
@@ -133,7 +132,7 @@ def figures(of: Scores, beside: Mapping[str, str]) -> Figures:
 
 def minus(rows: Sequence[ScoreRow], others: Sequence[ScoreRow]) -> Measure:
     """Return the word errors of `rows` minus those of `others`, in points."""
-    return difference(compare_rows(others, rows, "wer", HOW)).scaled(100)
+    return compare_rows(others, rows, "wer", HOW).scaled(100)
 
 
 def equally_long(of: Scores) -> dict[str, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from speculative_tts.codecs.audio import Wave, wav_bytes, write_wave
 from speculative_tts.commands.speak import find_prompt, main, prompt_of
 from speculative_tts.costs.lookahead import settled
-from speculative_tts.decoding.builder import build_engine
+from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.streaming import Stream, growing
 from speculative_tts.models.prompt import Prompt
@@ -60,7 +60,7 @@ class Speaker:
 
     def __init__(self, *settings: str) -> None:
         self.config, _ = settled(main.compose([*settings, "text=''"]))
-        self.engine = build_engine(self.config)
+        self.engine = Builder(self.config).engine()
 
     def speak(
         self,

@@ -24,7 +24,11 @@ from speculative_tts.schema.common import CheckpointConfig, TransitionsConfig
 from speculative_tts.typed import json_text
 
 ROOT = Path(__file__).parent
-BESIDE = ("../configs", "../speculative_tts_makers")  # what else of the repository makes results
+BESIDE = (
+    "../configs",
+    "../speculative_tts_benchmarks",
+    "../speculative_tts_makers",
+)  # what else of the repository makes results
 LIBRARIES = (
     "accelerate",
     "faiss-cpu",
@@ -63,7 +67,7 @@ def provenance(config: Any) -> dict[str, Any]:
         "code": code_version(),
         "python": platform.python_version(),
         "libraries": library_versions(),
-        "hardware": hardware(on_gpu=on_gpu(config)),
+        "hardware": hardware(config),
     }
 
 
@@ -164,11 +168,13 @@ def library_versions() -> dict[str, str]:
     return versions
 
 
-def hardware(*, on_gpu: bool = False) -> dict[str, Any]:
+def hardware(config: Any = None) -> dict[str, Any]:
     """Return processor, kernels, cores, threads, memory and GPUs; None where unknown.
 
-    Kernels are those of a CPU, which naming them compiles: none of what a GPU computes.
+    Kernels are those of a CPU, which naming them compiles: None if these settings ask for a GPU.
     """
+    device = getattr(getattr(config, "runtime", config), "device", None)
+    on_gpu = getattr(config, "gpu", False) or str(getattr(device, "name", device)) == "cuda"
     torch = sys.modules.get("torch")  # only looked up: a command that needs it has imported it
     cuda = torch is not None and torch.cuda.is_available()
     native = sys.modules.get("speculative_tts.native.library")
@@ -182,12 +188,6 @@ def hardware(*, on_gpu: bool = False) -> dict[str, Any]:
         if torch and cuda
         else [],
     }
-
-
-def on_gpu(config: Any) -> bool:
-    """Return whether a command with these settings computes on a GPU."""
-    device = getattr(getattr(config, "runtime", config), "device", None)
-    return bool(getattr(config, "gpu", False)) or str(getattr(device, "name", device)) == "cuda"
 
 
 def peak_gib() -> float:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from speculative_tts.assets import require
 from speculative_tts.files import naming_errors, write_all, write_atomic
 from speculative_tts.ids import check_names
-from speculative_tts.typed import FLAT, file_text, json_object, short, typed
+from speculative_tts.typed import FLAT, json_object, json_text, short, typed
 
 Row = TypeVar("Row")
 GIVEN = {"given": True}  # metadata of a field that a file has only where it is not None
@@ -238,7 +238,7 @@ def _lines(path: Path, whole: bool) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     """Write a whole JSONL file atomically; ValueError for a number that is NaN or infinite."""
-    write_atomic(path, "".join(file_text(path, row) for row in rows))
+    write_atomic(path, "".join(json_text(row, path) + "\n" for row in rows))
 
 
 class Appender:
@@ -267,7 +267,7 @@ class Appender:
 
     def append(self, row: dict[str, Any]) -> None:
         """Write one row; ValueError for a number that is NaN or infinite."""
-        line = file_text(self._path, row).encode()
+        line = f"{json_text(row, self._path)}\n".encode()
         with naming_errors(self._path):
             write_all(self._file, line)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 OTHERS = {
     b"\x1f\x8b": "compressed by gzip, to be unpacked",
+    b"\xfd7zXZ": "compressed by xz, to be unpacked",
     b"PK\x03\x04": "a zip archive, to be unpacked",
     b"\xff\xfe": "UTF-16, to be saved as UTF-8",
     b"\xfe\xff": "UTF-16, to be saved as UTF-8",

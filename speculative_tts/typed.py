@@ -61,33 +61,26 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def json_text(value: Any, **layout: Any) -> str:
+def json_text(value: Any, path: Path | None = None, **layout: Any) -> str:
     """Format a value as JSON that any program reads; `layout` is given to `json.dumps`.
 
-    Raises ValueError naming the first number that JSON has no word for: NaN or an infinity.
+    Raises ValueError naming the file that it is for, if given, and the first number that JSON has
+    no word for: NaN or an infinity.
     """
     try:
         return json.dumps(value, allow_nan=False, **layout)
     except ValueError:
         if where := not_finite(value):
             raise ValueError(
-                f"{where}, which JSON cannot hold; look for NaN in the weights or audio it came "
-                "from"
+                f"{f'{path}: ' if path else ''}{where}, which JSON cannot hold; look for NaN in "
+                "the weights or audio it came from"
             ) from None
         raise
 
 
-def file_text(path: Path, value: Any, **layout: Any) -> str:
-    """Return a value as the JSON of a file, with a line's end; ValueError as `json_text`."""
-    try:
-        return json_text(value, **layout) + "\n"
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-
-
 def write_json(path: Path, value: Any, *, sort_keys: bool = False) -> None:
     """Write one JSON document atomically, indented for people; ValueError as `json_text`."""
-    write_atomic(path, file_text(path, value, indent=2, sort_keys=sort_keys))
+    write_atomic(path, json_text(value, path, indent=2, sort_keys=sort_keys) + "\n")
 
 
 def not_finite(value: Any, at: str = "the value") -> str | None:

@@ -26,6 +26,8 @@ LEANING = [  # pages in words: each may take figures from those after it, and fr
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
     ROOT / "results/README.md",
+    ROOT / "results/speeds/hours.md",
+    ROOT / "results/sentences/questions.md",
     ROOT / "results/registered/README.md",
     ROOT / "results/sentences/goals.md",
     *sorted((ROOT / "results/registered").glob("*/README.md")),
@@ -162,15 +164,16 @@ def columns(row: dict[str, str]) -> Iterator[Triple]:
 def blocks(page: str) -> Iterator[tuple[str, str]]:
     """Yield each paragraph, item of a list and line of a table, with the text that leads to it.
 
-    What leads are the paragraphs between the heading of its section and itself, and of a table the
-    one after it.
+    What leads are the paragraphs between the heading of its section and itself, and of a table its
+    headings and the paragraph after it.
     """
     page = re.sub(r"^```.*?^```", "", page, flags=re.MULTILINE | re.DOTALL)
     for section in re.split(r"^(?=## )", page, flags=re.MULTILINE):
         lead, parts = "", re.split(r"\n\s*\n", section)
         for part, after in zip(parts, [*parts[1:], ""], strict=True):
             if part.startswith("|"):
-                yield from ((line, f"{lead}{after}") for line in part.splitlines())
+                headings, *lines = part.splitlines()
+                yield from ((line, f"{headings}\n{lead}{after}") for line in lines)
             elif part.startswith("- "):
                 yield from ((item, lead) for item in part.split("\n- "))
             else:

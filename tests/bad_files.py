@@ -73,6 +73,14 @@ TARGETS: dict[str, dict[str, Any]] = {
     "weights_text": {"model.safetensors": "these are no weights"},
     "weights_gone": {"model.safetensors": None},
 }
+# What is left of two matrices of the good target: so many rows, or none.
+EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
+CUT = {
+    "no_embedding": {EMBEDDING: 0},
+    "no_head": {HEAD: 0},
+    "short_embedding": {EMBEDDING: 40},
+    "short_head": {HEAD: 40},
+}
 CODECS: dict[str, dict[str, Any]] = {
     "json_list": {"codec.json": "[]"},
     "json_torn": {"codec.json": "{"},
@@ -129,13 +137,18 @@ def write_world(root: Path) -> Path:
     rng = np.random.default_rng(1)
     (root / "empty.wav").write_bytes(b"")
     (root / "torn.wav").write_bytes(b"RIFF\xff\xff\0\0WAVEfmt ")
-    soundfile.write(root / "short.wav", np.zeros(300), 16_000)
+    sounds = {"nothing": np.zeros(0), "short": np.zeros(300), "silent": np.zeros(16_000)}
+    sounds |= {"click": np.sin(np.arange(300)), "nan": np.full(16_000, np.nan)}
+    for name, wave in sounds.items():
+        soundfile.write(root / f"{name}.wav", wave, 16_000, subtype="FLOAT")
     soundfile.write(root / "long.wav", np.tile(tone(rng, seconds=1), 600), 16_000)
     os.mkfifo(root / "fifo")
     for name, changes in TARGETS.items():
         _changed(root / "target", root / "targets" / name, changes)
     for name, changes in CODECS.items():
         _changed(root / "codec", root / "codecs" / name, changes)
+    for name, rows in CUT.items():
+        _cut_weights(root / "target", root / "targets" / name, rows)
     _nan_weights(root / "target", root / "targets" / "weights_nan")
     for name, content in LISTS.items():
         _write_list(root, name, content)
@@ -155,6 +168,14 @@ def _changed(good: Path, place: Path, changes: dict[str, Any]) -> None:
             path.write_text(json.dumps(json.loads(path.read_text()) | content))
         else:
             path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def _cut_weights(good: Path, place: Path, rows: dict[str, int]) -> None:
+    shutil.copytree(good, place)
+    state = load_file(place / "model.safetensors")
+    cut = {name: state.pop(name)[:left].clone() for name, left in rows.items()}
+    state |= {name: matrix for name, matrix in cut.items() if len(matrix)}
+    save_file(state, place / "model.safetensors", metadata={"format": "pt"})
 
 
 def _nan_weights(good: Path, place: Path) -> None:

@@ -3,6 +3,7 @@
 import gc
 import os
 from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # small tensors: threads only cost
 
@@ -11,6 +12,9 @@ import pytest
 import shapes
 import torch
 from hypothesis import HealthCheck, Phase, settings
+
+if TYPE_CHECKING:
+    from fake_models import FakeModels
 
 shapes.check_shapes_alone()  # before the conftest.py of any folder imports the package
 if not torch.cuda.is_available():
@@ -72,6 +76,25 @@ def kernels(request: pytest.FixtureRequest) -> Iterator[str]:
         _need_native()
     select(Kernels[request.param])
     yield request.param
+    select(Kernels.auto)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> "FakeModels":
+    """Little random models on disk, which the tests of a module share. Do not write into them."""
+    from fake_models import write_fake_models
+
+    return write_fake_models(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module")
+def torchs_kernels() -> Iterator[None]:
+    """Compute with torch throughout a module, which asks for it by `usefixtures`."""
+    from speculative_tts.native.library import select
+    from speculative_tts.schema.decode import Kernels
+
+    select(Kernels.torch)
+    yield
     select(Kernels.auto)
 
 

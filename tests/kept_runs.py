@@ -1,13 +1,13 @@
 """Read the scores and records that ship beside the tables, and compare cells with them."""
 
 import csv
-import gzip
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from keep_runs import archive
+from score_index import unpacked
 
 from speculative_tts.evaluation.compare import compare_rows
 from speculative_tts.evaluation.registry import METRICS
@@ -21,10 +21,11 @@ Cells = dict[str, str]
 
 def lines(folder: str, kind: str, name: str) -> Iterator[dict[str, Any]]:
     """Yield the rows of the runs, one or a seed each, whose names begin so."""
-    files = sorted((RESULTS / folder / kind).glob(f"{name}*.jsonl.gz"))
-    assert files, f"{folder}/{kind} has no {name}"
-    for file in files:
-        yield from map(json.loads, gzip.decompress(file.read_bytes()).splitlines())
+    path = archive(RESULTS / folder, kind)
+    runs = [rows for run, rows in unpacked(path).items() if run.startswith(name)]
+    assert runs, f"{path} has no {name}"
+    for rows in runs:
+        yield from rows
 
 
 def scores(folder: str, name: str) -> list[ScoreRow]:
@@ -56,7 +57,7 @@ def cells(table: str, key: str) -> Cells:
 def difference(a: list[ScoreRow], b: list[ScoreRow], metric: str) -> tuple[float, float, float]:
     """Return the paired difference, b minus a, with its interval."""
     found = compare_rows(a, b, metric, Bootstrap())
-    return _known(found.difference, found.low, found.high)
+    return _known(found.value, found.low, found.high)
 
 
 def assert_cell(

@@ -16,8 +16,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from speculative_tts.bench.gpu_limits import ALLOCATIONS
 from speculative_tts.models.decoder.matrix import Dense
+from speculative_tts_benchmarks.gpu_limits import ALLOCATIONS
 
 Span = tuple[int, int]  # addresses of bytes: the first, and the one after the last
 

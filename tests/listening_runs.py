@@ -83,18 +83,17 @@ def rated(
 
     def answer(trial: Trial, leaning: float) -> list[float]:
         values = [felt(clip, leaning) for clip in trial.clips]
-        if key.scale.number and len(values) > 1:
+        if len(values) > 1:
             values = [values[1] - values[0]]
         return [float(np.clip(one, key.scale.least, key.scale.most)) for one in values]
 
-    def at_random(trial: Trial) -> list[float]:
-        choices = rng.integers(key.scale.least, key.scale.most + 1, key.numbers(trial))
-        return [float(one) for one in choices]
+    def at_random() -> list[float]:
+        return [float(rng.integers(key.scale.least, key.scale.most + 1))]
 
     sheets = []
     for number, trials in enumerate(key.raters, start=1):
         leaning = rng.uniform(-0.5, 0.5)
-        given = [at_random(t) if number in careless else answer(t, leaning) for t in trials]
+        given = [at_random() if number in careless else answer(t, leaning) for t in trials]
         rows = [
             {"trial": place, "values": values, "seconds": 3.5, "plays": 1}
             for place, values in enumerate(given)

@@ -9,7 +9,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from pkgutil import resolve_name
+from typing import Any, Protocol
 
 import torch
 from faults import Difference, NoResidual, Wrapped
@@ -18,7 +19,7 @@ from reference import tolerance_masses
 
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.rules.relaxed import Divergence, Dynamic, Neighbours, Top, Typical
-from speculative_tts.schema.kinds import kinds
+from speculative_tts.schema.kinds import Kind, kinds
 from speculative_tts.schema.rules import RuleConfig
 
 Floats = list[float]
@@ -161,6 +162,11 @@ CASES: dict[str, Sequence[Case]] = {
     "group": [ByMasses(COVER.rule(), groups, Difference)],
     **RELAXED,
 }
+
+
+def built(settings: Kind, parts: Any) -> Any:
+    """Return what settings describe, as `Builder` does."""
+    return resolve_name(settings.built_by)(settings, parts)
 
 
 def shipped_rules() -> dict[str, type[RuleConfig]]:

@@ -13,9 +13,9 @@ from functools import cached_property
 from speculative_tts.bench import systems
 from speculative_tts.bench.asked import asked_of
 from speculative_tts.bench.engine import Continuation, Decode, Spent, continuations
-from speculative_tts.bench.peers import of_checkpoints
+from speculative_tts.bench.huggingface import of_checkpoints
 from speculative_tts.costs.lookahead import LookaheadCost
-from speculative_tts.decoding.builder import build_engine
+from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.model_cache import process_cache
 from speculative_tts.models.speech_lm import by_depth
@@ -37,7 +37,7 @@ class Checkpoints:
         """The target alone; raise ValueError for one whose steps are not timed."""
         config = self.config
         fixed = dataclasses.replace(config, lookahead=1) if config.seeks_lookahead else config
-        engine = build_engine(fixed, kept=process_cache(config.runtime.device.value))
+        engine = Builder(fixed, process_cache(config.runtime.device.value)).engine()
         if by_depth(engine.target.layout):
             raise ValueError(
                 f"{config.target.path} has a depth decoder, whose steps sst-bench does not time; "

@@ -13,7 +13,7 @@ from speculative_tts.bench.closed_loop import PERCENTILES, Load, measured
 from speculative_tts.bench.systems import PROBED
 from speculative_tts.bench.table import ONE_PROCESS
 from speculative_tts.costs.lookahead import best, table
-from speculative_tts.decoding.builder import build_engine
+from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.model_cache import ModelCache, process_cache
 from speculative_tts.decoding.streaming import stream_codec
@@ -50,7 +50,7 @@ def run_streams(config: BenchConfig, out: Path) -> int:
     """Measure one number of clients, add it to the folder's rows, print and write the table."""
     assert config.streams is not None
     models = process_cache(config.runtime.device.value)
-    base = build_engine(config, System.target, models)
+    base = Builder(config, models).engine(System.target)
     stream_codec(base)
     asked = asked_of(config, base)
     loads = measured(systems(config, models, base, asked), asked, config.streams)
@@ -96,7 +96,7 @@ def systems(
 def _drafting(config: BenchConfig, rule: RuleConfig, models: ModelCache) -> Engine:
     lookahead = 1 if config.seeks_lookahead else config.drafted
     drafting = dataclasses.replace(config, rule=rule, drafter=config.recurrent, lookahead=lookahead)
-    return build_engine(drafting, kept=models)
+    return Builder(drafting, models).engine()
 
 
 def row(config: BenchConfig, name: str, load: Load) -> dict[str, Any]:

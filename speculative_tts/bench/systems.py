@@ -10,7 +10,7 @@ import torch
 
 from speculative_tts.bench.engine import OURS, Continuation, Decode, drafts
 from speculative_tts.costs.lookahead import LookaheadCost, best, table
-from speculative_tts.decoding.builder import build_engine
+from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.drafters.heads import HeadsDrafter
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter
@@ -80,7 +80,7 @@ def speculative(config: BenchConfig, base: Engine, kept: ModelCache) -> dict[str
             made[f"exact, {name}"] = {"drafter": HeadsDrafterConfig(), "viterbi": chosen}
     made["exact, look-up"] = {"drafter": LookupDrafterConfig()}
     one = partial(dataclasses.replace, config, lookahead=1, rule=ExactRule())
-    return {name: build_engine(one(**changed), kept=kept) for name, changed in made.items()}
+    return {name: Builder(one(**changed), kept).engine() for name, changed in made.items()}
 
 
 def weights(base: Engine, engine: Engine) -> int:
@@ -112,7 +112,7 @@ def _blocks(config: BenchConfig, base: Engine, kept: ModelCache) -> dict[str, De
     heads, found = heads_of(config, base), {}
     for n in (n for n in BLOCKS if heads is not None and n <= heads.n):
         few = dataclasses.replace(config, heads=dataclasses.replace(config.heads, n=n))
-        engine = build_engine(few, System.multi_token, kept)
+        engine = Builder(few, kept).engine(System.multi_token)
         found[f"{n} heads unverified, {config.viterbi.mode.name} path"] = _of(
             engine, System.multi_token
         )

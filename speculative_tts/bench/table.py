@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from speculative_tts.bench.engine import OURS, block_step, verify_step
-from speculative_tts.bench.peers import GENERATE
+from speculative_tts.bench.huggingface import GENERATE
 from speculative_tts.evaluation.processes import Cells, interval
 from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.statistics import Array, Measure, bootstrap

@@ -12,12 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
-from speculative_tts.checks.compare import close, need, read_arrays, read_object, same
+from speculative_tts.checks.compare import Entries, close, read_arrays, read_object, same
 from speculative_tts.checks.decoding import CPU, along, drawn_from, expected_law, sped
 from speculative_tts.checks.registry import CheckRow, FormatError
 from speculative_tts.decoding.batch import Request
@@ -85,16 +84,15 @@ class _Golden:
     folder: Path
 
     @cached_property
-    def about(self) -> dict[str, Any]:
-        where = self.folder / "golden.json"
-        about = read_object(where)
-        refuse_unknown(about, KEYS, where)
+    def about(self) -> Entries:
+        about = read_object(self.folder / "golden.json")
+        refuse_unknown(about, KEYS, about.path)
         return about
 
     @cached_property
     def prompts(self) -> list[_Said]:
-        where = self.folder / "golden.json"
-        prompts = [exactly(_Said, one, where, MAKERS) for one in need(self.about, "prompts", where)]
+        where = self.about.path
+        prompts = [exactly(_Said, one, where, MAKERS) for one in self.about["prompts"]]
         for one in prompts:
             if not one.ids or not 0 <= min(one.ids) <= max(one.ids) < self.layout.rows:
                 raise FormatError(
@@ -105,8 +103,7 @@ class _Golden:
 
     @cached_property
     def checkpoint(self) -> CheckpointConfig:
-        where = self.folder / "golden.json"
-        rows = exactly(RowsConfig, need(self.about, "rows", where), where)
+        rows = exactly(RowsConfig, self.about["rows"], self.about.path)
         place = self.folder / str(self.about.get("model", "model"))
         return CheckpointConfig(name=self.folder.name, path=str(place), rows=rows)
 
@@ -115,9 +112,9 @@ class _Golden:
         return RowLayout.read(Path(self.checkpoint.path), self.checkpoint.rows)
 
     @cached_property
-    def arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self) -> Entries:
         path = self.folder / "golden.npz"
-        return read_arrays(path) if path.is_file() else {}
+        return read_arrays(path) if path.is_file() else Entries(path, {})
 
     def model(self, kind: str) -> RowLM:
         whole = kind == "free"
@@ -127,8 +124,7 @@ class _Golden:
         return None if kind == "free" else self.layout.slots
 
     def sampler(self, kind: str) -> Sampler:
-        where = self.folder / "golden.json"
-        drawn = exactly(_Drawn, need(self.about, "sampler", where), where)
+        drawn = exactly(_Drawn, self.about["sampler"], self.about.path)
         return RepetitionPenalty(
             drawn.temperature, drawn.top_k, drawn.top_p, drawn.repetition_penalty,
             slots=self.slots(kind),
@@ -142,7 +138,7 @@ class _Golden:
         array = self.arrays.get(f"{one.name}/{name}")
         if array is not None and array.ndim == 2 and array.shape[1] != self.layout.rows:
             raise FormatError(
-                f"{self.folder / 'golden.npz'}: {one.name}/{name} has {array.shape[1]} columns, "
+                f"{self.arrays.path}: {one.name}/{name} has {array.shape[1]} columns, "
                 f"the model {self.layout.rows} rows; copy golden.npz and model of one run"
             )
         return array
@@ -152,12 +148,13 @@ class _Golden:
 
         Raises FormatError for rows that the model has not, too.
         """
-        where, key = self.folder / "golden.npz", f"{one.name}/{name}"
-        rows: list[int] = need(self.arrays, key, where).tolist()
+        key = f"{one.name}/{name}"
+        rows: list[int] = self.arrays[key].tolist()
         if len(rows) < len(one.ids) + least or not set(rows) <= set(range(self.layout.rows)):
             raise FormatError(
-                f"{where}: {key} must be the prompt and {least} or more rows of the model, 0 to "
-                f"{self.layout.rows - 1}; copy golden.npz and golden.json of one run"
+                f"{self.arrays.path}: {key} must be the prompt and {least} or more rows "
+                f"of the model, 0 to {self.layout.rows - 1}; copy golden.npz and golden.json of "
+                "one run"
             )
         return rows
 

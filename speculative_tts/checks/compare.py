@@ -1,7 +1,8 @@
 """Compare computed numbers with those of a golden file."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,40 +50,47 @@ def same(case: str, got: Numbers, expected: Numbers) -> CheckRow:
     return CheckRow(case, float((a[:n] != b[:n]).sum()) + surplus * entries, 0.0)
 
 
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
+class Entries(dict[str, Any]):
+    """Hold the entries of a golden file or of an object in it; FormatError for a missing one."""
+
+    def __init__(self, path: Path, entries: Mapping[str, Any]) -> None:
+        super().__init__(entries)
+        self.path = path
+
+    def __missing__(self, name: str) -> Any:
+        raise FormatError(f"{self.path} has no {name!r}; it is not in the golden format")
+
+
+def read_arrays(path: Path) -> Entries:
     """Read all arrays of an .npz file; FormatError if it is missing or not one."""
-    if not path.is_file():
-        raise FormatError(f"{path} not found; give golden=<folder> in the golden format")
+    _require(path)
     try:
         with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+            return Entries(path, {name: archive[name] for name in archive.files})
     except (ValueError, OSError, EOFError) as error:
         raise FormatError(f"{path} is not a readable .npz file ({error}); copy it again") from error
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file; FormatError if it is missing or not one."""
-    if not path.is_file():
-        raise FormatError(f"{path} not found; give golden=<folder> in the golden format")
+    """Read a JSON file, its objects as `Entries`; FormatError if it is missing or not one."""
+    _require(path)
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"), object_hook=partial(Entries, path))
     except ValueError as error:
         raise FormatError(f"{path} is not JSON ({error}); copy it again") from error
 
 
-def read_object(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> Entries:
     """Read a JSON object; FormatError for another value, too."""
     found = read_json(path)
-    if not isinstance(found, dict):
+    if not isinstance(found, Entries):
         raise FormatError(f"{path} holds no object; it is not in the golden format")
     return found
 
 
-def need(arrays: dict[str, Any], name: str, path: Path) -> Any:
-    """Return one entry of a golden file; FormatError names a missing one."""
-    if name not in arrays:
-        raise FormatError(f"{path} has no {name!r}; it is not in the golden format")
-    return arrays[name]
+def _require(path: Path) -> None:
+    if not path.is_file():
+        raise FormatError(f"{path} not found; give golden=<folder> in the golden format")
 
 
 def _double(value: Numbers) -> Tensor:

@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from speculative_tts.checks.compare import close, need, read_arrays, read_object, same
+from speculative_tts.checks.compare import Entries, close, read_arrays, read_object, same
 from speculative_tts.checks.decoding import CPU, sped
 from speculative_tts.checks.registry import CheckRow, FormatError
 from speculative_tts.codecs.mimi import MimiCodec
@@ -47,7 +46,7 @@ def check(folder: Path) -> Iterator[CheckRow]:
     if golden.arrays.keys() & {"codes", "heard"}:
         yield from _codec(golden)
     layout = golden.model.layout
-    for key, value in need(golden.about, "sampler", golden.where).items():
+    for key, value in golden.about["sampler"].items():
         yield close(f"sampler: {key}", float(layout.sampling.get(key, np.nan)), float(value))
     for one in golden.prompts:
         prompt = golden.prompt(one)
@@ -62,21 +61,16 @@ class _GoldenTalk:
 
     folder: Path
 
-    @property
-    def where(self) -> Path:
-        return self.folder / "golden.json"
-
     @cached_property
-    def about(self) -> dict[str, Any]:
-        return read_object(self.where)
+    def about(self) -> Entries:
+        return read_object(self.folder / "golden.json")
 
     @cached_property
     def prompts(self) -> list[_SpokenTurn]:
-        found = need(self.about, "prompts", self.where)
-        return [typed(_SpokenTurn, one, self.where) for one in found]
+        return [typed(_SpokenTurn, one, self.about.path) for one in self.about["prompts"]]
 
     @cached_property
-    def arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self) -> Entries:
         return read_arrays(self.folder / "golden.npz")
 
     @cached_property
@@ -87,11 +81,8 @@ class _GoldenTalk:
     def prompt(self, one: _SpokenTurn) -> Prompt:
         if one.prompt_text is None:
             return Prompt(one.text)
-        codes = torch.from_numpy(self.array("codes").T.astype(np.int64))
+        codes = torch.from_numpy(self.arrays["codes"].T.astype(np.int64))
         return Prompt(one.text, one.prompt_text, flat(codes, self.model))
-
-    def array(self, name: str) -> np.ndarray:
-        return np.asarray(need(self.arrays, name, self.folder / "golden.npz"))
 
 
 def flat(frames: Tensor, model: CsmLM) -> Tensor:
@@ -107,10 +98,10 @@ def flat(frames: Tensor, model: CsmLM) -> Tensor:
 
 def _codec(golden: _GoldenTalk) -> Iterator[CheckRow]:
     codec = MimiCodec.load(golden.folder / "model")
-    expected = golden.array("codes")
-    got = codec.encode(golden.array("wave"))
+    expected = golden.arrays["codes"]
+    got = codec.encode(golden.arrays["wave"])
     yield same("codec: codes of a wave", got.reshape(-1, codec.codebooks) % codec.size, expected.T)
-    yield close("codec: wave of the codes", codec.decode(got), golden.array("heard"))
+    yield close("codec: wave of the codes", codec.decode(got), golden.arrays["heard"])
 
 
 def _processed(rows: list[int], model: CsmLM) -> np.ndarray:
@@ -123,14 +114,14 @@ def _processed(rows: list[int], model: CsmLM) -> np.ndarray:
 @torch.inference_mode()
 def _frames(golden: _GoldenTalk, name: str, prompt: Tensor) -> Iterator[CheckRow]:
     """Check logits along transformers' frames, and greedy frames with and without speculation."""
-    model, frames = golden.model, torch.from_numpy(golden.array(f"{name}/frames"))
+    model, frames = golden.model, torch.from_numpy(golden.arrays[f"{name}/frames"])
     ids, c = flat(frames, model), model.config
     cache = model.cache(1, len(prompt) + len(ids) + 1)
     first = model.prefill_hidden([prompt], cache)[:, None]
     states = model.extend_hidden(ids[None, :-1], cache, torch.tensor([len(prompt)]))
     logits = model.logits(torch.cat([first, states], 1))[0, :, : c.codes]
     own = logits.view(-1, c.codebooks, c.codebooks, c.size).diagonal(dim1=1, dim2=2).transpose(1, 2)
-    expected = golden.array(f"{name}/logits")
+    expected = golden.arrays[f"{name}/logits"]
     yield close(f"{name}: logits, backbone", own[:, 0], expected[:, 0])
     yield close(f"{name}: logits, depth decoder", own[:, 1:], expected[:, 1:])
     sampler, stops = Sampler(0.0, slots=model.layout.slots), model.layout.stop_ids

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.caches.groups import normalise
-from speculative_tts.checks.compare import close, need, read_arrays, read_json, same
+from speculative_tts.checks.compare import Entries, close, read_arrays, read_json, read_object, same
 from speculative_tts.checks.decoding import CPU, along, drawn_from, expected_law, sped
 from speculative_tts.checks.precision import PRECISIONS, bfloat16, laws
 from speculative_tts.checks.registry import CheckRow, FormatError
@@ -69,8 +69,8 @@ class _LlasaGolden:
         return read_json(self.folder / name)
 
     @cached_property
-    def layout(self) -> dict[str, Any]:
-        return dict(self.json("layout.json"))
+    def layout(self) -> Entries:
+        return read_object(self.folder / "layout.json")
 
     @cached_property
     def prompts(self) -> dict[str, dict[str, Any]]:
@@ -88,12 +88,12 @@ class _LlasaGolden:
         return found
 
     @cached_property
-    def logits(self) -> dict[str, np.ndarray]:
+    def logits(self) -> Entries:
         return read_arrays(self.folder / "logits.npz")
 
-    def optional(self, name: str) -> dict[str, np.ndarray]:
+    def optional(self, name: str) -> Entries:
         path = self.folder / name
-        return read_arrays(path) if path.is_file() else {}
+        return read_arrays(path) if path.is_file() else Entries(path, {})
 
     def checkpoint(self, style: str, rows: RowsConfig | None = None) -> CheckpointConfig:
         rows = rows or RowsConfig(date=self.date(style))
@@ -121,8 +121,7 @@ class _LlasaGolden:
 
 def _layout(golden: _LlasaGolden, style: str) -> Iterator[CheckRow]:
     read = RowLayout.read(Path(golden.checkpoint(style).path), golden.checkpoint(style).rows)
-    first = need(golden.layout, "speech_first_id", golden.folder / "layout.json")
-    expected = first + np.arange(golden.layout["n_speech"])
+    expected = golden.layout["speech_first_id"] + np.arange(golden.layout["n_speech"])
     yield same(f"{style}: rows of codes", read.codes, expected)
     yield same(f"{style}: row of the end of speech", read.end, golden.layout["speech_end_id"])
     yield same(f"{style}: rows", read.rows, golden.layout["vocab_size"])

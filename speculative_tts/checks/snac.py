@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from speculative_tts.checks.compare import close, need, read_arrays, same
+from speculative_tts.checks.compare import close, read_arrays, same
 from speculative_tts.checks.registry import CheckRow
 from speculative_tts.codecs.snac import SnacCodec, by_level, whole_frames
 
@@ -18,10 +18,9 @@ from speculative_tts.codecs.snac import SnacCodec, by_level, whole_frames
 def check(folder: Path) -> Iterator[CheckRow]:
     """Check all cases of a golden folder; ValueError if it is not in the format."""
     arrays, codec = read_arrays(folder / "snac.npz"), SnacCodec.load(folder)
-    wave = need(arrays, "wave", folder / "snac.npz")
+    wave = arrays["wave"]
     frames = whole_frames(codec.encode(wave), len(codec.levels), codec.size)
     for level, codes in enumerate(by_level(frames, codec.levels)):
-        expected = need(arrays, f"level_{level}", folder / "snac.npz")
-        yield same(f"codes of a wave, level {level}", codes, expected)
-    rows, said = (need(arrays, name, folder / "snac.npz") for name in ("rows", "said"))
-    yield close("wave of codes", codec.decode(rows.astype(np.int64)), said)
+        yield same(f"codes of a wave, level {level}", codes, arrays[f"level_{level}"])
+    said = codec.decode(arrays["rows"].astype(np.int64))
+    yield close("wave of codes", said, arrays["said"])

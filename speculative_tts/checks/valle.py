@@ -4,13 +4,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from speculative_tts.checks.compare import close, need, read_arrays, read_json, relative, same
+from speculative_tts.checks.compare import Entries, close, read_arrays, read_object, relative, same
 from speculative_tts.checks.precision import PRECISIONS, bfloat16, laws
 from speculative_tts.checks.registry import CheckRow
 from speculative_tts.decoding.batch import Request
@@ -34,18 +33,12 @@ BLOCK = 3
 class Arrays:
     """The entries of one .npz file whose names begin with `prefix`."""
 
-    path: Path
-    arrays: dict[str, Any]
+    arrays: Entries
     prefix: str = ""
-
-    @classmethod
-    def read(cls, path: Path) -> "Arrays":
-        """Read the whole file; FormatError if it is not an .npz file."""
-        return cls(path, read_arrays(path))
 
     def get(self, name: str) -> np.ndarray:
         """Return an array as stored; FormatError if it is missing."""
-        found: np.ndarray = need(self.arrays, self.prefix + name, self.path)
+        found: np.ndarray = self.arrays[self.prefix + name]
         return found
 
     def ids(self, name: str) -> Tensor:
@@ -62,9 +55,9 @@ class Arrays:
 
 def check(folder: Path) -> Iterator[CheckRow]:
     """Check all cases of a folder; variants, continuations and symbols if there are some."""
-    main, info = Arrays.read(folder / "main.npz"), read_json(folder / "info.json")
+    main, info = Arrays(read_arrays(folder / "main.npz")), read_object(folder / "info.json")
     valle = _fixed(load_valle(folder / "checkpoint.pt"))
-    lm, losses = ValleLM(valle.ar), need(info, "nar_teacher_forced", folder / "info.json")
+    lm, losses = ValleLM(valle.ar), info["nar_teacher_forced"]
     yield _stored(folder / "checkpoint.pt", valle)
     yield from _teacher_forced_ar(valle, main)
     yield from _teacher_forced_nar(valle, main, losses)
@@ -108,22 +101,20 @@ def _teacher_forced_ar(valle: Valle, main: Arrays) -> Iterator[CheckRow]:
     yield close("ar teacher forced: top 10", top10, main.get("tf_ar_top10"))
 
 
-def _teacher_forced_nar(valle: Valle, main: Arrays, losses: dict[str, Any]) -> Iterator[CheckRow]:
+def _teacher_forced_nar(valle: Valle, main: Arrays, losses: Entries) -> Iterator[CheckRow]:
     """Compare NAR losses; USLM's are of two stages, each with its own prefix."""
     batch = [main.ids(f"tf_{name}") for name in ("x", "x_lens", "y", "y_lens")]
     frames = int(batch[3].sum())
     for case, row in losses.items():
-        last, prefixes = int(case.rpartition("stage")[2]), need(row, "prefix_lens", main.path)
+        last, prefixes = int(case.rpartition("stage")[2]), row["prefix_lens"]
         stages = [1, last][-len(prefixes) :]
         outs = [valle.nar(*batch, s, p) for s, p in zip(stages, prefixes, strict=True)]
         loss = sum(float(out.loss()) for out in outs)
-        yield relative(f"nar {case}: loss", loss, need(row, "loss_sum", main.path), LOSS_TOLERANCE)
+        yield relative(f"nar {case}: loss", loss, row["loss_sum"], LOSS_TOLERANCE)
         found = np.array([out.top10() * frames for out in outs])
-        yield close(
-            f"nar {case}: top 10", found, np.array([*need(row, "metrics", main.path).values()])
-        )
+        yield close(f"nar {case}: top 10", found, np.array([*row["metrics"].values()]))
     for name, match in main.matching(r"tf_nar_logits_(prefix\d_stage(\d+))_b(\d+)"):
-        items, row = [int(item) for item in match[3]], need(losses, match[1], main.path)
+        items, row = [int(item) for item in match[3]], losses[match[1]]
         out = valle.nar(*batch, int(match[2]), row["prefix_lens"][-1])
         yield close(name, out.logits[items], main.get(name))
 
@@ -180,18 +171,12 @@ def _continual(valle: Valle, main: Arrays) -> Iterator[CheckRow]:
 
 def variants(folder: Path) -> Iterator[CheckRow]:
     """Check other options: BOS, prenets, post-norm, a narrow NAR, fewer layers of codes."""
-    arrays = Arrays.read(folder / "variants.npz")
-    cases = need(read_json(folder / "variants_info.json"), "cases", folder)
-    states = torch.load(folder / "variants_state_dicts.pt", map_location="cpu", weights_only=True)
-    for name, case in cases.items():
-        valle = _fixed(
-            Valle.from_state(
-                need(states, name, folder),
-                heads=need(case, "nhead", folder),
-                prefix_mode=need(case, "prefix_mode", folder),
-            )
-        )
-        lm, own = ValleLM(valle.ar), Arrays(arrays.path, arrays.arrays, f"{name}/")
+    arrays, path = read_arrays(folder / "variants.npz"), folder / "variants_state_dicts.pt"
+    states = Entries(path, torch.load(path, map_location="cpu", weights_only=True))
+    for name, case in read_object(folder / "variants_info.json")["cases"].items():
+        heads, prefix_mode = case["nhead"], case["prefix_mode"]
+        valle = _fixed(Valle.from_state(states[name], heads=heads, prefix_mode=prefix_mode))
+        lm, own = ValleLM(valle.ar), Arrays(arrays, f"{name}/")
         yield from _teacher_forced_ar(valle, own)
         text, prompt = own.ids("x"), own.ids("y")
         decoded = official.decode(lm, text[0].tolist(), prompt[0, :, 0].tolist(), GREEDY)
@@ -201,12 +186,12 @@ def variants(folder: Path) -> Iterator[CheckRow]:
 
 def text_ids(folder: Path) -> Iterator[CheckRow]:
     """Compare phonemes made of espeak's text, and their ids."""
-    path = folder / "text_frontend.json"
-    golden, symbols = read_json(path), Symbols.read(folder / "text_symbols.k2symbols")
-    ours, theirs = symbols.ids.items(), need(golden, "token2idx", path).items()
+    golden = read_object(folder / "text_frontend.json")
+    symbols = Symbols.read(folder / "text_symbols.k2symbols")
+    ours, theirs = symbols.ids.items(), golden["token2idx"].items()
     yield CheckRow("text: symbol table", float(len(ours ^ theirs)), 0.0)
     wrong = {"phonemes": 0, "ids": 0}
-    columns = [need(golden, name, path) for name in ("raw_phonemized", "phonemes", "ids", "lens")]
+    columns = [golden[name] for name in ("raw_phonemized", "phonemes", "ids", "lens")]
     for raw, phonemes, ids, length in zip(*columns, strict=True):
         wrong["phonemes"] += split_phonemes(raw) != phonemes
         wrong["ids"] += symbols.encode(phonemes) != ids[:length]

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from speculative_tts.checks.compare import close, need, read_arrays, read_json, same
+from speculative_tts.checks.compare import Entries, close, read_arrays, read_object, same
 from speculative_tts.checks.registry import CheckRow, FormatError
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.blocks.choosers import ViterbiHeads
@@ -30,16 +30,13 @@ READINGS = ((False, False), (False, True), (True, False), (True, True))  # (unio
 
 def check(folder: Path) -> Iterator[CheckRow]:
     """Check all cases; ValueError if the folder is not in the format."""
-    path = folder / "viterbi.npz"
-    cases = read_arrays(path)
-    names = ("Q", "q_id", "n", "k", "last", "logits")
-    golden = {name: need(cases, name, path) for name in names}
+    golden = read_arrays(folder / "viterbi.npz")
     for union, boundary in READINGS:
         name = ("union" if union else "perhead") + ("_last" if boundary else "")
-        yield from _reading(golden, cases, path, name, union=union, boundary=boundary)
+        yield from _reading(golden, name, union=union, boundary=boundary)
     dead = folder / "dead.npz"
     if dead.is_file():
-        yield _dead(read_arrays(dead), dead)
+        yield _dead(read_arrays(dead))
     if (folder / "mtp_decode.npz").is_file():
         yield from _blocks(folder)
 
@@ -56,16 +53,8 @@ def log_score(scores: Tensor, q: Tensor, tokens: Tensor, last: int | None) -> fl
     return float(total if last is None else total + q[last, tokens[0]].log())
 
 
-def _reading(
-    golden: dict[str, Any],
-    cases: dict[str, Any],
-    path: Path,
-    name: str,
-    *,
-    union: bool,
-    boundary: bool,
-) -> Iterator[CheckRow]:
-    paths, expected = (need(cases, f"{part}_{name}", path) for part in ("path", "logscore"))
+def _reading(golden: Entries, name: str, *, union: bool, boundary: bool) -> Iterator[CheckRow]:
+    paths, expected = golden[f"path_{name}"], golden[f"logscore_{name}"]
     found, scored = np.full_like(paths, -1), np.zeros_like(expected)
     for index, n in enumerate(golden["n"]):
         q = torch.as_tensor(golden["Q"][golden["q_id"][index]])
@@ -78,9 +67,9 @@ def _reading(
     yield close(f"{name}: log scores", scored, expected, 1e-9)
 
 
-def _dead(cases: dict[str, Any], path: Path) -> CheckRow:
+def _dead(cases: Entries) -> CheckRow:
     """Check that each case has no path, and that the block is every head's likeliest token."""
-    q, logits, n, k = (need(cases, name, path) for name in ("Q", "logits", "n", "k"))
+    q, logits, n, k = (cases[name] for name in ("Q", "logits", "n", "k"))
     wrong = 0
     for index, heads in enumerate(n):
         scores = log_law(logits[index, :heads])
@@ -94,15 +83,14 @@ def _dead(cases: dict[str, Any], path: Path) -> CheckRow:
 
 def _blocks(folder: Path) -> Iterator[CheckRow]:
     """Check decoding by `multi_token`, the loop that users run."""
-    path, info_path = folder / "mtp_decode.npz", folder / "mtp_decode_info.json"
-    cases = read_arrays(path)
-    limit = int(need(read_json(info_path), "limit", info_path))
+    cases = read_arrays(folder / "mtp_decode.npz")
+    limit = int(read_object(folder / "mtp_decode_info.json")["limit"])
     valle = folder.parent / "valle"
     main, model = read_arrays(_one(valle, "*main.npz")), ValleLM.load(_one(valle, "*checkpoint.pt"))
     text, codes = main["x"][0].tolist(), main["y"][0, :, 0].tolist()
     prompt = model.prompt(model.merged(text, codes))
     request = Request("golden", prompt, None, 0, limit, seed=0, last_code=codes[-1])
-    q, extra = _transitions(cases, path), torch.as_tensor(need(cases, "extra_heads", path)).float()
+    q, extra = _transitions(cases), torch.as_tensor(cases["extra_heads"]).float()
     weight = torch.cat([model.head.dense().T[None], extra])
     stop = StopRule.build(model.stop_ids, model.vocab_size, [0], model.device)
     for name in sorted(cases):
@@ -125,9 +113,9 @@ def _one(folder: Path, pattern: str) -> Path:
     raise FormatError(f"no {pattern} in {folder}, which mtp_decode.npz needs; copy it beside")
 
 
-def _transitions(cases: dict[str, Any], path: Path) -> Tensor:
+def _transitions(cases: Entries) -> Tensor:
     """Return the log of the golden Q: a uniform floor and the stored entries of each row."""
-    successors, values = (need(cases, name, path) for name in ("q_succ", "q_val"))
+    successors, values = cases["q_succ"], cases["q_val"]
     size = len(values)
     q = np.repeat(((1 - values.sum(1)) / size)[:, None], size, axis=1)
     np.add.at(q, (np.arange(size)[:, None], successors), values)

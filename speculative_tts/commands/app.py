@@ -32,14 +32,12 @@ from speculative_tts.commands.composing import (
     compose_points,
     register,
     typed_as,
-    unknown_keys,
-    without_hydra,
 )
 from speculative_tts.commands.help import Described, help_text
 from speculative_tts.commands.stdout import reader_may_leave
 from speculative_tts.files import check_folder, reading
 from speculative_tts.schema.common import Device
-from speculative_tts.schema.kinds import asked_for
+from speculative_tts.schema.kinds import asked_for, own_keys
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -207,11 +205,12 @@ class Command(Described[Config]):
 
         Raises ValueError for an unknown key, and for a value that is missing or beyond its limit.
         """
-        from omegaconf import OmegaConf
+        from omegaconf import OmegaConf, open_dict
 
-        config = without_hydra(config, self.schema)
-        for key in unknown_keys(config):
-            raise ValueError(messages.unknown_key(key, self.schema))
+        with open_dict(config):
+            config.pop("hydra", None)
+            for key in own_keys(self.schema) - config.keys():  # ~key deleted it
+                config[key] = OmegaConf.structured(self.schema)[key]
         for key in sorted(OmegaConf.missing_keys(config)):
             words = [word for word, meant in self.shorthand if meant.startswith(f"{key}=")]
             give = f"one of {', '.join(words)}" if words else f"{key}=<value>"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from speculative_tts.assets import MissingPathError, resolve
-from speculative_tts.schema.fields import Holds, check, given_paths, verbatim_keys
+from speculative_tts.schema.fields import Holds, check, given_paths, said, verbatim_keys
 
 EXPERIMENTS = re.compile(r"experiment=[\w/-]+(,[\w/-]+)+")
 HYDRAS = ("null", "???")  # values that are Hydra's words even where words are verbatim
@@ -88,15 +88,15 @@ def find_places(config: object) -> None:
     """Give every path of a configuration its real place; ValueError for an empty one.
 
     A path to read may be a shipped file, `tiny:target`. Shells expand ~ only at a word's start.
-    Numbers are checked first.
+    All values are checked first.
     """
     check(config)
     for one in given_paths(config):
         if not one.value:
             raise ValueError(f"{one.key} is empty; give a path")
-        setattr(one.config, one.name, _at_home(one.value))
-    for one in given_paths(config, Holds.read):
-        setattr(one.config, one.name, str(resolve(one.value)))
+        place = _at_home(one.value)
+        is_read = said(one.hint, Holds) is Holds.read
+        setattr(one.config, one.name, str(resolve(place)) if is_read else place)
 
 
 def sources(config: object) -> list[Path]:

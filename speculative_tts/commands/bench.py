@@ -36,11 +36,11 @@ def run(config: BenchConfig) -> int:
             "out with gpu, random and streams, which are of one process"
         )
     if config.gpu:
-        from speculative_tts.bench.gpu import run_gpu
+        from speculative_tts_benchmarks.gpu import run_gpu
 
         return run_gpu(config, out)
     if config.random is not None:
-        from speculative_tts.bench.random import run_random
+        from speculative_tts_benchmarks.random import run_random
 
         return run_random(config, out)
     if config.streams is not None:

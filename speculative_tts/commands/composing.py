@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from speculative_tts.commands.arguments import quote
 from speculative_tts.schema.common import Cluster, ClusterConfig
-from speculative_tts.schema.kinds import kinds_in, own_keys
+from speculative_tts.schema.kinds import kinds_in
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -99,31 +99,6 @@ def compose_points(
             for number, one in enumerate(product(*axes.values()))
         ]
     return Composed(points, sweep, hydra)
-
-
-def without_hydra(config: "DictConfig", schema: type[Any]) -> "DictConfig":
-    """Return the configuration without Hydra's node; a key that ~key deleted has its default."""
-    from omegaconf import OmegaConf, open_dict
-
-    with open_dict(config):
-        config.pop("hydra", None)
-        for key in own_keys(schema) - config.keys():
-            config[key] = OmegaConf.structured(schema)[key]
-    return config
-
-
-def unknown_keys(config: "DictConfig", group: str = "") -> Iterator[str]:
-    """Yield the keys that no schema has: Hydra lets +unknown=1 pass."""
-    from omegaconf import OmegaConf
-
-    schema = OmegaConf.get_type(config)
-    assert schema is not None, "composed from a schema"
-    known = own_keys(schema)
-    for key in map(str, config):
-        if key not in known:
-            yield f"{group}{key}"
-        elif is_dataclass(OmegaConf.get_type(config, key)):
-            yield from unknown_keys(config[key], f"{group}{key}.")
 
 
 def _axes(overrides: Sequence[str]) -> dict[str, list[str]]:

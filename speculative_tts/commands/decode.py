@@ -24,7 +24,7 @@ from speculative_tts.runs.folder import (
     read_provenance,
     read_records,
 )
-from speculative_tts.runs.naming import label, run_name, settings, with_sizes
+from speculative_tts.runs.naming import label, run_name, settings
 from speculative_tts.schema.decode import DecodeConfig, System
 from speculative_tts.schema.rules import GroupRule
 from speculative_tts.texts import with_interval
@@ -44,7 +44,7 @@ def run(config: DecodeConfig) -> int:
     from speculative_tts.runs.build import build_source
     from speculative_tts.runs.run import DecodeRun, finished
 
-    config, found = _settled(with_sizes(config))
+    config, found = _settled(config)
     if config.plan:
         return _plan(dataclasses.replace(config, match=None, plan=False))
     if config.match is not None:

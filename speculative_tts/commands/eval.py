@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from speculative_tts.commands import app
-from speculative_tts.evaluation import versa
 from speculative_tts.evaluation.compare import Comparison, compare_all
 from speculative_tts.evaluation.metric import Metric
 from speculative_tts.evaluation.registry import METRICS
@@ -22,7 +21,6 @@ from speculative_tts.evaluation.rows import NO_CODES
 from speculative_tts.evaluation.scoring import Scored, ScoringPlan, plans, score
 from speculative_tts.evaluation.summary import Bootstrap
 from speculative_tts.evaluation.wer import AVERAGES
-from speculative_tts.records import to_row
 from speculative_tts.runs.folder import SCORES, SUMMARY
 from speculative_tts.schema.evaluate import EvalConfig
 from speculative_tts.texts import aligned, first, some, with_interval
@@ -41,9 +39,6 @@ def run(config: EvalConfig) -> int:
     of an utterance is lacking.
     """
     planned = _planned(config)
-    if config.versa is not None:
-        print(*versa.write((one.source for one in planned), Path(config.versa)), sep="\n")
-        return 0
     missing = list(dict.fromkeys(why for one in planned for why in one.skipped.values()))
     for line in [*first([note for one in planned for note in one.source.notes]), *missing]:
         print(line, file=sys.stderr)
@@ -176,7 +171,7 @@ def _compare(baseline: Path, scored: Sequence[Scored], config: EvalConfig) -> No
     how = Bootstrap(config.draws, config.unit, config.seed)
     labels = {str(one.folder): one.label for one in scored}
     for folder, comparisons in compare_all([baseline], others, how=how).items():
-        rows = {name: to_row(one) for name, one in comparisons.items()}
+        rows = {name: {"metric": name} | one.written() for name, one in comparisons.items()}
         write_json(Path(folder) / "comparison.json", {"baseline": str(baseline), "metrics": rows})
         print(f"\n{labels[folder]} against {baseline.name}, paired over utterances:")
         print("\n".join(aligned(_difference_rows(comparisons))))
@@ -185,10 +180,10 @@ def _compare(baseline: Path, scored: Sequence[Scored], config: EvalConfig) -> No
 def _difference_rows(comparisons: dict[str, Comparison]) -> list[list[str]]:
     rows = [["metric", "baseline", "run", "difference", "p", "p (Holm)", "n"]]
     for name, one in comparisons.items():
-        if one.difference is not None:
-            apart = with_interval((one.difference, one.low, one.high), "+.3f")
+        if one.value is not None:
+            apart = with_interval((one.value, one.low, one.high), "+.3f")
             both = (f"{one.a:.3f}", f"{one.b:.3f}", apart)
-            rows.append([name, *both, _p(one.p), _p(one.p_holm), str(one.n)])
+            rows.append([name, *both, _p(one.p), _p(one.tests.get("holm")), str(one.n)])
     return rows
 
 
@@ -220,7 +215,6 @@ main = app.command(
         "sst-eval                                  # every run in runs/",
         "sst-eval runs=runs/ssd-1a2b3c4d strict=true",
         "sst-eval judges=pcg judges.models=models/judges judges.device=cuda workers=1",
-        "sst-eval versa=lists                      # Kaldi lists for VERSA, nothing scored",
         "sst-eval cluster=ray cluster.address=auto judges=ssd cluster.num_gpus=1",
         "sst-eval list=other/list.jsonl out=other/scores   # audio of another system",
         "sst-eval baseline=runs/target-5e6f7a8b unit=speaker",

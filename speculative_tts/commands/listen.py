@@ -28,7 +28,6 @@ def _make(config: ListenConfig) -> int:
     from speculative_tts.listening import lines
     from speculative_tts.listening.key import KEY, SITE
     from speculative_tts.listening.make import make
-    from speculative_tts.listening.p808 import FOLDER, PATTERN
 
     folder = app.require_writable(config.folder, "folder")
     made = make(config)
@@ -39,8 +38,6 @@ def _make(config: ListenConfig) -> int:
     print(f"{config.test.name} of {names}: {config.raters} raters, {trials} trials each")
     print(f"{made.clips} clips of {made.utterances} utterances in {folder / SITE}")
     print(f"for a web host: {folder / SITE}; keep to yourself: {folder / KEY}")
-    if config.p808 is not None:
-        print(f"for the P.808 toolkit: {folder / FOLDER}, condition_pattern: {PATTERN}")
     if len(made.key.systems) > 1:
         print("\n".join(lines.power_lines(config, made.utterances)))
     print(f"or let this machine collect the answers: sst-listen serve folder={folder}")

@@ -43,7 +43,7 @@ def run(config: SpeakConfig) -> int:
     """Speak one text, speculatively and autoregressively, and write the speculative audio."""
     from speculative_tts.codecs.audio import write_wave
     from speculative_tts.costs.lookahead import settled
-    from speculative_tts.decoding.builder import build_engine
+    from speculative_tts.decoding.builder import Builder
     from speculative_tts.decoding.streaming import Stream, growing
     from speculative_tts.models.families import cosyvoice
 
@@ -59,7 +59,7 @@ def run(config: SpeakConfig) -> int:
             return _speak_words(config, prompt)
         config = replace(config, text=" ".join(stdin.words()))
     config, _ = settled(config)
-    engine = build_engine(config)
+    engine = Builder(config).engine()
     _note_length(config.text, engine)
     asked = prompt_of(config.text, prompt, engine)
     request = engine.request("speak", asked, config.seed)
@@ -95,11 +95,11 @@ def _note_length(text: str, engine: "Engine") -> None:
 
 def _speak_words(config: SpeakConfig, prompt: ListItem) -> int:
     """Speak the words of standard input while they arrive."""
-    from speculative_tts.decoding.builder import build_engine
+    from speculative_tts.decoding.builder import Builder
     from speculative_tts.decoding.streaming import Stream, given
     from speculative_tts.integrations.bistream import spoken
 
-    engine = build_engine(config, System.target)
+    engine = Builder(config).engine(System.target)
     asked = prompt_of("", prompt, engine)
     codes = spoken(engine, asked, stdin.words(), config.seed)
     return _play(

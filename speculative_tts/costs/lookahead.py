@@ -23,7 +23,7 @@ import torch
 
 from speculative_tts.codecs.audio import UnfitWaveError
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.builder import build_engine
+from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.loops.graphs import AnyLoop
 from speculative_tts.decoding.loops.observer import synchronise
@@ -31,7 +31,7 @@ from speculative_tts.decoding.loops.one_by_one import alone
 from speculative_tts.decoding.model_cache import ModelCache
 from speculative_tts.files import held
 from speculative_tts.native.library import kernel_label
-from speculative_tts.provenance import hardware, on_gpu, plain, signature, source_hash
+from speculative_tts.provenance import hardware, plain, signature, source_hash
 from speculative_tts.records import ListItem, read_list, spread
 from speculative_tts.runs.naming import PLACES, remove
 from speculative_tts.runs.voices import encode_file, prompt_of
@@ -160,11 +160,11 @@ def requests_of(engine: Engine, items: Iterable[ListItem], seed: int) -> list[Re
 
 def _measured(config: EngineConfig, kept: ModelCache | None) -> dict[str, Any]:
     """Measure the table of a configuration, as JSON values."""
-    engine = build_engine(dataclasses.replace(config, lookahead=1), kept=kept)
+    engine = Builder(dataclasses.replace(config, lookahead=1), kept).engine()
     items = spread(read_list(Path(config.data.path)), UTTERANCES)
     rows = table(engine, requests_of(engine, items, SEED))
     date = datetime.now(UTC).isoformat(timespec="seconds")
-    about = {"hardware": hardware(on_gpu=on_gpu(config)), "date": date}
+    about = {"hardware": hardware(config), "date": date}
     return {"lookahead": best(rows).lookahead, "rows": [plain(row) for row in rows], **about}
 
 
@@ -175,7 +175,7 @@ def cost_key(config: EngineConfig) -> str:
     for key in (*PLACES, "runtime.warmup"):
         remove(values, key)
     values["runtime"]["kernels"] = kernel_label(config.runtime)
-    machine = hardware(on_gpu=on_gpu(config))
+    machine = hardware(config)
     del machine["threads"]
     code = source_hash("decoding", "models", "native", "costs")
     number = config.heads.n if "heads" in values else None  # of heads, only n counts

@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, TypeVar
 
 import torch
@@ -51,7 +52,6 @@ from speculative_tts.schema.decode import (
     System,
 )
 from speculative_tts.schema.drafters import RecurrentDrafterConfig
-from speculative_tts.schema.kinds import build
 from speculative_tts.schema.rules import GroupRule
 
 Loaded = TypeVar("Loaded")
@@ -205,40 +205,30 @@ class Builder:
                 f"lookahead {config.drafted} is a frame of {len(slots.sizes)} codes or more, and a "
                 "draft may reach into the next frame alone; lower it"
             )
-        drafter: Drafter | CacheReader = build(config.drafter, self)
-        rule: AcceptanceRule = build(config.rule, self)  # the last: groups take long to make
-        if (part := self._in_python(rule)) is not None:
-            self.facts["in_python"] = part
+        drafter: Drafter | CacheReader = resolve_name(config.drafter.built_by)(config.drafter, self)
+        # the last: groups take long to make
+        rule: AcceptanceRule = resolve_name(config.rule.built_by)(config.rule, self)
+        if self.device.type == "cpu" and library() is not None:  # the target's own steps are native
+            if type(self.sampler) not in SAMPLERS:
+                self.facts["in_python"] = f"sampler {type(self.sampler).__name__}"
+            elif native_rule(rule) is None:
+                self.facts["in_python"] = f"rule {config.rule.name}"
         given = (self.sampler, self.layout.stop_ids, config.drafted)
         target = drafter.verifier if isinstance(drafter, CacheReader) else self.target
         return Speculation(target, drafter, rule, *given)
 
-    def _in_python(self, rule: AcceptanceRule) -> str | None:
-        """Name the part that keeps rounds in Python while the target's own steps are native."""
-        if self.device.type != "cpu" or library() is None:
-            return None
-        if type(self.sampler) not in SAMPLERS:
-            return f"sampler {type(self.sampler).__name__}"
-        return None if native_rule(rule) else f"rule {self.config.rule.name}"
-
-    def beside(self, system: System) -> dict[str, Any]:
-        """Return what a system needs beside the target alone, as fields of `Engine`."""
+    def engine(self, system: System = System.speculative) -> Engine:
+        """Return an engine with what `system` decodes with, and the target alone beside it."""
         if by_depth(self.layout) and system is System.uncached:
             raise ValueError("a target with a depth decoder is never uncached; give method=target")
-        if system in BY_HEADS:
-            return {"multi": self.multi}
-        if system is System.draft:
-            return {"draft": self.draft}
-        if system is not System.speculative:
-            return {}
-        speculation = self.speculation()
-        drafts = "draft" in self.config.drafter.reads
-        pays = self.config.runtime.speculate is Speculate.paying
-        return {
-            "draft": self.draft if drafts else None,
-            "speculation": speculation,
-            "paying": Paying(self.graphs) if pays else None,
-        }
+        codec, config, speculates = self.codec, self.config, system is System.speculative
+        speculation = self.speculation() if speculates else None
+        multi = self.multi if system in BY_HEADS else None
+        drafts = system is System.draft or (speculates and "draft" in config.drafter.reads)
+        draft = self.draft if drafts else None
+        pays = speculates and config.runtime.speculate is Speculate.paying
+        given = (self.target, codec, self.sampling, self.refiner, self.facts, self.graphs)
+        return Engine(*given, draft, speculation, multi, Paying(self.graphs) if pays else None)
 
     def _loaded(self, checkpoint: CheckpointConfig) -> SpeechLM:
         options: dict[str, Any] = {
@@ -296,17 +286,3 @@ def _short(value: object) -> str:
         if isinstance(value, tuple) and value and isinstance(value[0], str)
         else str(value)
     )
-
-
-def build_engine(
-    config: EngineConfig, system: System = System.speculative, kept: ModelCache | None = None
-) -> Engine:
-    """Check the settings, then load what `system` needs, and the target alone beside it.
-
-    What is `kept` is not loaded again.
-    """
-    parts = Builder(config, kept)
-    codec = parts.codec
-    beside = parts.beside(system)
-    made = (parts.target, codec, parts.sampling, parts.refiner, parts.facts, parts.graphs)
-    return Engine(*made, **beside)

@@ -203,7 +203,7 @@ class Engine:
         assert self.speculation is not None, "built for another system"
         rule, lookahead = self.speculation.rule, self.speculation.lookahead
         watch = Instruments(rule, lookahead, self.target.device)
-        (again,) = self.speculation.decode([request], watch, self.graphs)
+        (again,) = self.graphs.decode(self.speculation.looping(watch), [request])
         assert again.tokens == expected.tokens, "instruments changed the tokens"
         draft, verify, accept = expected.split or watch.seconds.values()
         return Split(
@@ -212,7 +212,7 @@ class Engine:
             accept_seconds=accept,
             positions=watch.positions,
             per_round=watch.per_round,
-            **watch.sums,
+            **watch.sums(),
         )
 
     def audio(self, outcome: Outcome, prompt: Prompt) -> Spoken:

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,27 +19,26 @@ from speculative_tts.evaluation import processes, statistics
 from speculative_tts.evaluation.metric import Metric
 from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.rows import ScoreRow
-from speculative_tts.evaluation.statistics import Array
+from speculative_tts.evaluation.statistics import Array, Measure
 from speculative_tts.evaluation.summary import Bootstrap, read_scores, select, unit_of
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """One metric of b against a, with the p of the paired bootstrap and of other tests."""
+class Comparison(Measure):
+    """A metric of b minus that of a over the n utterances of both, p by the paired bootstrap.
 
-    metric: str
+    `tests`: t, wilcoxon; holm is p corrected over the systems of `compare_all`; welch tests seeds
+    of one system against seeds of the other, seeds is the paired t over those that both have.
+    """
+
     a: float | None = None
     b: float | None = None
-    difference: float | None = None
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
-    p_t: float | None = None
-    p_wilcoxon: float | None = None
-    n: int = 0  # utterances in both
-    p_holm: float | None = None  # p corrected over the systems of `compare_all`
-    p_welch: float | None = None  # seeds of one system against seeds of the other
-    p_seeds: float | None = None  # paired t over the seeds that both have
+
+    def written(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        tests = {f"p_{name}": p for name, p in self.tests.items()}
+        ends = {"difference": self.value, "low": self.low, "high": self.high}
+        return {"a": self.a, "b": self.b, **ends, "n": self.n, "p": self.p, **tests}
 
 
 def compare(
@@ -73,13 +73,14 @@ def compare_all(
     metrics: Sequence[str] | None = None,
     how: Bootstrap | None = None,
 ) -> dict[str, dict[str, Comparison]]:
-    """Compare several systems with one baseline; `p_holm` corrects each metric for their number."""
+    """Compare several systems with one baseline; holm corrects each metric for their number."""
     results = {name: compare(baseline, folders, metrics, how) for name, folders in systems.items()}
     for metric in compared_metrics() if metrics is None else metrics:
         tested = {name: row[metric].p for name, row in results.items()}
         known = {name: p for name, p in tested.items() if p is not None}
         for name, p in zip(known, statistics.holm(list(known.values())), strict=True):
-            results[name][metric] = replace(results[name][metric], p_holm=p)
+            one = results[name][metric]
+            results[name][metric] = replace(one, tests={**one.tests, "holm": p})
     return results
 
 
@@ -91,7 +92,7 @@ def compare_rows(
     (units_a, table_a), (units_b, table_b) = _by_id(a, metric), _by_id(b, metric)
     shared = [key for key in table_a if key in table_b]
     if not shared:
-        return Comparison(name)
+        return Comparison(None, n=0)
     columns_a = np.stack([table_a[key] for key in shared])
     columns_b = np.stack([table_b[key] for key in shared])
     units = {key: unit_of(row, how.unit) for key, row in {**units_b, **units_a}.items()}
@@ -111,22 +112,16 @@ def compare_rows(
     both = [seed for seed in seeds_a if seed in seeds_b]
     single_a, single_b = metric.statistic(columns_a), metric.statistic(columns_b)
     defined = np.isfinite(single_a) & np.isfinite(single_b)
-    return Comparison(
-        name,
-        a=_value(metric, columns_a),
-        b=_value(metric, columns_b),
-        difference=difference.value,
-        low=difference.low,
-        high=difference.high,
-        p=difference.p,
-        p_t=statistics.paired_t(single_a[defined], single_b[defined]),
-        p_wilcoxon=statistics.wilcoxon(single_a[defined], single_b[defined]),
-        n=len(shared),
-        p_welch=statistics.welch(np.array([*seeds_a.values()]), np.array([*seeds_b.values()])),
-        p_seeds=statistics.paired_t(
+    tests = {
+        "t": statistics.paired_t(single_a[defined], single_b[defined]),
+        "wilcoxon": statistics.wilcoxon(single_a[defined], single_b[defined]),
+        "welch": statistics.welch(np.array([*seeds_a.values()]), np.array([*seeds_b.values()])),
+        "seeds": statistics.paired_t(
             np.array([seeds_a[seed] for seed in both]), np.array([seeds_b[seed] for seed in both])
         ),
-    )
+    }
+    values = {"a": _value(metric, columns_a), "b": _value(metric, columns_b)}
+    return Comparison(**vars(difference) | values | {"n": len(shared), "tests": tests})
 
 
 def _scored(folders: Sequence[Path]) -> list[ScoreRow]:

@@ -15,7 +15,6 @@ from typing import Annotated, Any
 
 from speculative_tts.listening.key import Key, Role, Trial
 from speculative_tts.schema.fields import Limit, NonNegative, Whole
-from speculative_tts.schema.listen import ListeningTest
 from speculative_tts.texts import some
 from speculative_tts.typed import json_text, read_json, typed
 
@@ -28,7 +27,6 @@ TABLE = (
     "at TEXT DEFAULT CURRENT_TIMESTAMP, PRIMARY KEY (session, trial))"
 )
 HIGH, LOW = 4, 2  # on 1 to 5: least rating of a high check, largest of a low one
-HIDDEN, EXCUSED = 90, 0.15  # BS.1534: this share of hidden references may be rated below 90
 
 
 @dataclass(frozen=True)
@@ -105,10 +103,10 @@ def _check_answer(key: Key, rater: int, answer: Answer, where: object) -> None:
     if answer.trial >= len(trials):
         raise ValueError(f"{where}: trial {answer.trial}, rater {rater} has {len(trials)}")
     allowed = all(float(v).is_integer() and scale.least <= v <= scale.most for v in answer.values)
-    if len(answer.values) != key.numbers(trials[answer.trial]) or not allowed:
+    if len(answer.values) != 1 or not allowed:
         raise ValueError(
             f"{where}: trial {answer.trial} is {answer.values[:9]}; "
-            f"{key.numbers(trials[answer.trial])} of {scale.least} to {scale.most} are wanted"
+            f"1 of {scale.least} to {scale.most} are wanted"
         )
 
 
@@ -216,26 +214,13 @@ def screen(key: Key, sheets: Sequence[Sheet], *, partial: bool = False) -> Scree
         name = f"rater {one.rater}"
         if name in counted:
             repeated.append(name)
-        elif not _attends(key, rated):
+        elif not all(_passed(key, one) for one in rated if key.is_check(one.trial)):
             failed.append(name)
         elif len(rated) < len(trials) and not partial:
             unfinished.append(name)
         else:
             counted[name] = rated
     return Screened(counted, tuple(failed), tuple(unfinished), tuple(repeated))
-
-
-def _attends(key: Key, rated: Sequence[RatedTrial]) -> bool:
-    """Return True if a rater passed every check they met."""
-    if key.test is ListeningTest.mushra:
-        hidden = [
-            value
-            for one in rated
-            for clip, value in zip(one.trial.clips, one.values, strict=True)
-            if key.clips[clip].role is Role.reference
-        ]
-        return sum(value < HIDDEN for value in hidden) <= EXCUSED * len(hidden)
-    return all(_passed(key, one) for one in rated if key.is_check(one.trial))
 
 
 def _passed(key: Key, one: RatedTrial) -> bool:

@@ -1,4 +1,4 @@
-"""Give clips blind names and prepare their sounds: outputs of systems, checks, anchors."""
+"""Give clips blind names and prepare their sounds: outputs of systems, checks."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -63,9 +63,6 @@ class Clips:
             for s in planned.systems
         ]
         text = one.text if show_text else None
-        if self.test is ListeningTest.mushra:
-            clips = [str(name) for name in self.rng.permutation([*clips, *self._hidden(one)])]
-            return Trial(clips, self._recording(one, Role.reference, "load"), text)
         return Trial(clips, self._voice(one) if self.test is ListeningTest.smos else None, text)
 
     def check(self, turn: int, *, high: bool, show_text: bool = False) -> Trial:
@@ -82,11 +79,6 @@ class Clips:
         """Return the first trials, which show both ends of the scale with a note."""
         if not self._recorded:
             return []
-        one = self._recorded[-1]
-        if self.test is ListeningTest.mushra:
-            note = "One of these is the reference itself, the other is far from it."
-            clips = self._hidden(one)
-            return [Trial(clips, self._recording(one, Role.reference, "load"), note=note)]
         shown = [self.check(-1, high=high) for high in (True, False)]
         if self.test in PAIRS:
             notes = ["Here the second clip is the better one.", "Here it is the first."]
@@ -106,11 +98,6 @@ class Clips:
         assert other.recording is not None
         return self.name(BlindClip(Role.low, one.id), other.recording, "raised")
 
-    def _hidden(self, one: SharedUtterance) -> list[str]:
-        """Return the reference and the anchor, which are judged like systems."""
-        own = ((Role.reference, "hidden"), (Role.anchor, "dull"))
-        return [self._recording(one, role, how) for role, how in own]
-
     def _recording(self, one: SharedUtterance, role: Role, how: str) -> str:
         assert one.recording is not None
         return self.name(BlindClip(role, one.id), one.recording, how)
@@ -121,5 +108,4 @@ def _load(path: Path, how: str, seed: int) -> sound.Sound:
     loaded = sound.load(path)
     if how == "corrupted":
         return sound.corrupted(loaded, np.random.default_rng(seed))
-    worse = {"raised": sound.raised, "dull": sound.dull}
-    return worse[how](loaded) if how in worse else loaded
+    return sound.raised(loaded) if how == "raised" else loaded

@@ -11,7 +11,7 @@ PAIRS = (ListeningTest.cmos, ListeningTest.ab)
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """One trial: an utterance by one system, by a pair in this order, or by all of them."""
+    """One trial: an utterance by one system, or by a pair in this order."""
 
     utterance: int
     systems: tuple[int, ...]
@@ -29,11 +29,9 @@ def williams(n: int) -> list[list[int]]:
 
 
 def presentations(test: ListeningTest, systems: int) -> list[tuple[int, ...]]:
-    """Return the system tuples an utterance is presented by: single, against the first, or all."""
+    """Return the system tuples an utterance is presented by: each alone, or against the first."""
     if test in PAIRS:
         return [(0, other) for other in range(1, systems)]
-    if test is ListeningTest.mushra:
-        return [tuple(range(systems))]
     return [(system,) for system in range(systems)]
 
 
@@ -69,19 +67,10 @@ def assign(
                 lap, utterance = divmod(rater * samples + int(k), utterances)
                 row = square[(rater + int(k) + lap) % len(square)]
                 shown = shown_as[row[place]]
-                systems_shown = _order(test, shown, rater + int(k) + place, rng)
-                trials.append(PlannedTrial(utterance, systems_shown))
+                turned = (rater + int(k) + place) % 2  # a pair is heard both ways equally often
+                trials.append(PlannedTrial(utterance, shown[::-1] if turned else shown))
         plan.append(trials)
     return plan
-
-
-def _order(
-    test: ListeningTest, shown: tuple[int, ...], turn: int, rng: np.random.Generator
-) -> tuple[int, ...]:
-    """Order a trial's systems: pairs both ways equally often, more than two at random."""
-    if test in PAIRS:
-        return shown[::-1] if turn % 2 else shown
-    return tuple(int(one) for one in rng.permutation(shown)) if len(shown) > 1 else shown
 
 
 def check_places(trials: int, checks: int) -> list[int]:

@@ -26,8 +26,6 @@ class Role(Enum):
 
     system = "system"
     prompt = "prompt"  # the voice to compare with
-    reference = "reference"  # a recording, shown as such or hidden among systems
-    anchor = "anchor"  # that recording without its treble
     high = "high"  # a check that anybody rates high
     low = "low"  # a check that anybody rates low
 
@@ -53,16 +51,12 @@ class Trial:
 
 @dataclass(frozen=True)
 class RatingScale:
-    """The allowed answers, `least` to `most` in steps of 1, and their meanings.
-
-    With one answer per clip it is a slider, whose words name the range from a number on.
-    """
+    """The allowed answers, `least` to `most` in steps of 1, and their meanings."""
 
     question: str
     least: int
     most: int
     words: dict[str, str]
-    number: int = 1  # answers per trial; 0: one per clip
 
 
 def _scales() -> dict[ListeningTest, RatingScale]:
@@ -99,10 +93,6 @@ class Key:
     def scale(self) -> RatingScale:
         """The scale of the answers."""
         return SCALES[self.test]
-
-    def numbers(self, trial: Trial) -> int:
-        """Return the number of values in an answer to this trial."""
-        return self.scale.number or len(trial.clips)
 
     def is_check(self, trial: Trial) -> bool:
         """Return True if a trial only checks the rater's attention."""

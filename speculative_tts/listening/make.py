@@ -25,7 +25,6 @@ from speculative_tts.listening.key import (
     hash_test,
     public,
 )
-from speculative_tts.listening.p808 import export, require_method
 from speculative_tts.provenance import provenance
 from speculative_tts.schema.listen import ListenConfig, ListeningTest
 from speculative_tts.texts import some
@@ -50,8 +49,6 @@ def make(config: ListenConfig) -> WrittenTest:
     """Write the test of a configuration; raise ValueError for runs that cannot make one."""
     folder = Path(config.folder)
     _refuse_answered(folder)
-    if config.p808 is not None:
-        require_method(config.test)
     rng = np.random.default_rng(config.seed)
     sources = _systems(config)
     utterances = _utterances(sources, config, rng)
@@ -80,8 +77,6 @@ def make(config: ListenConfig) -> WrittenTest:
     )
     remarks = _write_site(folder / SITE, key, clips, config.loudness)
     key.write(folder)
-    if config.p808 is not None:
-        export(folder / SITE / AUDIO, folder, key, config.p808)
     return WrittenTest(key, len(clips.known), len(utterances), tuple(remarks))
 
 
@@ -152,12 +147,10 @@ def _utterances(
         if all(key in one and readable(Path(one[key].audio)) for one in by_id)
     ]
     spoken = [_utterance([one[key] for one in by_id]) for key in shared]
-    needs = {
-        ListeningTest.smos: ("prompt", [one for one in spoken if one.prompt]),
-        ListeningTest.mushra: ("recording", [one for one in spoken if one.recording]),
-    }
-    missing, usable = needs.get(config.test, ("audio", spoken))
+    voices = config.test is ListeningTest.smos
+    usable = [one for one in spoken if one.prompt] if voices else spoken
     if not usable or (config.checks and not any(one.recording for one in usable)):
+        missing = "prompt" if voices else "audio"
         what = missing if not usable else "recording for the attention checks (checks=0: none)"
         raise ValueError(
             f"no utterance that all of {some([*map(_name, sources)])} spoke has a readable "
@@ -182,9 +175,7 @@ def _utterance(samples: Sequence[ScoreRow]) -> SharedUtterance:
 def _with_checks(
     trials: list[Trial], clips: Clips, config: ListenConfig, rater: int
 ) -> list[Trial]:
-    """Insert checks, good and bad in turn; none in MUSHRA, which has a hidden reference."""
-    if config.test is ListeningTest.mushra:
-        return trials
+    """Insert checks, good and bad in turn."""
     result = list(trials)
     where = check_places(len(trials), config.checks)
     for i in reversed(range(config.checks)):

@@ -18,13 +18,12 @@ from speculative_tts.typed import write_json
 
 DIFFERENCE = ("value", "low", "high", "p", "n")  # what is written of one
 Rating = tuple[str, str, float]  # rater, utterance, value
-Level = Literal["nominal", "ordinal", "interval"]  # of measurement, for Krippendorff's alpha
+Level = Literal["nominal", "ordinal"]  # of measurement, for Krippendorff's alpha
 AGREEMENT: dict[ListeningTest, Level] = {
     ListeningTest.mos: "ordinal",
     ListeningTest.smos: "ordinal",
     ListeningTest.cmos: "ordinal",
     ListeningTest.ab: "nominal",
-    ListeningTest.mushra: "interval",
 }
 
 

@@ -1,4 +1,4 @@
-"""Prepare clips for raters: equal loudness, and the degraded sounds of checks and anchors."""
+"""Prepare clips for raters: equal loudness, and the degraded sounds of checks."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,6 @@ from speculative_tts.codecs.audio import SILENCE, Wave, read_wave, sample_rate_o
 BLOCK = 0.4  # seconds over which BS.1770 measures
 PEAK = 0.98  # largest sample value in a test
 HALF_SECOND = 0.5  # seconds of silence for a system that said nothing
-ANCHOR_HZ = 3500.0  # BS.1534's low anchor
 MNRU_DB = 0.0  # signal to modulated noise of the low check: ITU-T P.810's worst
 RAISED = 1.5  # factor by which the low check raises another speaker's voice
 
@@ -61,13 +60,3 @@ def raised(sound: Sound) -> Sound:
 
     wave = soxr.resample(sound.wave, sound.rate * RAISED, sound.rate)
     return Sound(np.asarray(wave, dtype=np.float32), sound.rate)
-
-
-def dull(sound: Sound) -> Sound:
-    """Remove everything above 3.5 kHz."""
-    from scipy import signal
-
-    if sound.rate <= 2 * ANCHOR_HZ:
-        return sound
-    sections = signal.butter(8, ANCHOR_HZ, fs=sound.rate, output="sos")
-    return Sound(signal.sosfilt(sections, sound.wave).astype(np.float32), sound.rate)

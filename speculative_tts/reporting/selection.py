@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
-from speculative_tts.evaluation.compare import Comparison, compare_all
+from speculative_tts.evaluation.compare import compare_all
 from speculative_tts.evaluation.statistics import Measure
 from speculative_tts.reporting.needs import Chosen, RoundCosts, figure
 from speculative_tts.reporting.runs import Run
@@ -36,7 +37,7 @@ def cost_notes(shown: Collection[str], chosen: Chosen) -> list[str]:
 def compare(
     chosen: Chosen, baseline: str, systems: Sequence[str], metrics: Sequence[str]
 ) -> dict[tuple[str, str], Measure]:
-    """Return paired differences by (system, metric); none when the baseline has no run."""
+    """Return paired differences by (system, metric), p corrected; none without a baseline."""
     present = [key for key in systems if key in chosen.filled and key != baseline]
     if baseline not in chosen.filled or not present:
         return {}
@@ -44,19 +45,7 @@ def compare(
     others = {key: folders[key] for key in present}
     how = chosen.results[baseline].drawn
     return {
-        (key, metric): difference(row)
+        (key, metric): replace(row, p=row.tests.get("holm", row.p))
         for key, rows in compare_all(folders[baseline], others, metrics, how).items()
         for metric, row in rows.items()
     }
-
-
-def difference(row: Comparison) -> Measure:
-    """Return a paired difference as a measure; p is the corrected one where there is one."""
-    return Measure(
-        row.difference,
-        row.low,
-        row.high,
-        p=row.p if row.p_holm is None else row.p_holm,
-        n=row.n,
-        tests={"welch": row.p_welch, "seeds": row.p_seeds},
-    )

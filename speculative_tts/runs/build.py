@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from speculative_tts.codecs.registry import load_codec
-from speculative_tts.decoding.builder import Builder, build_engine
+from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.model_cache import process_cache
 from speculative_tts.native.library import kernel_label
 from speculative_tts.provenance import content_hash, plain, source_hash
@@ -36,13 +36,12 @@ def build_source(config: DecodeConfig, swapped: Mapping[str, DecodeRecord]) -> A
         codec = load_codec(config.codec.name, Path(config.codec.path))
         return RecordedSource(codec, through=config.system is System.codec, seed=config.seed)
     models = process_cache(config.runtime.device.value)
+    parts = Builder(config, models)
+    voices = Voices(parts.codec, content_hash(Path(config.codec.path)), config.shared)
     if config.system is System.swap:
-        parts = Builder(config, models)
-        voices = Voices(parts.codec, content_hash(Path(config.codec.path)), config.shared)
         groups, facts = parts.groups.arrays, parts.facts
         return SwapSource(parts.codec, groups, swapped, facts, parts.sampling, voices)
-    engine = build_engine(config, config.system, models)
-    voices = Voices(engine.codec, content_hash(Path(config.codec.path)), config.shared)
+    engine = parts.engine(config.system)
     known = TargetTokens(config.shared, made_by(engine.sampling, config.target, config.runtime))
     return EngineSource(engine, config, voices, known, partial(elsewhere, config))
 

@@ -6,7 +6,6 @@ what models compute with. A setting that was added later says so in its type (`s
 and does not count while it has the value that runs before it had: finished runs keep their names.
 """
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +62,10 @@ def settings(config: DecodeConfig) -> dict[str, Any]:
     reads = {*ALWAYS, *READS[config.system]}
     if "drafter" in reads:
         reads |= {*config.drafter.reads}
-    return {key: value for key, value in plain(config).items() if key in reads}
+    values = {key: value for key, value in plain(config).items() if key in reads}
+    if "rule" in values and isinstance(config.rule, GroupRule) and config.rule.groups.theta is None:
+        values["rule"]["groups"]["mean_size"] = config.rule.groups.size  # null is the default size
+    return values
 
 
 def label(config: DecodeConfig) -> str:
@@ -72,7 +74,7 @@ def label(config: DecodeConfig) -> str:
     if config.system is System.swap and isinstance(config.rule, GroupRule):
         parts += config.rule.groups.label
     if config.system is System.speculative:
-        parts += [*config.rule.label, f"k{config.drafted}", *config.drafter.label]
+        parts += [*config.rule.label, f"k{config.lookahead}", *config.drafter.label]
         if isinstance(config.drafter, HeadsDrafterConfig):
             parts += ["heads", *search_label(config.heads, config.viterbi)]
     if config.system in BY_HEADS:
@@ -88,16 +90,6 @@ def search_label(heads: HeadsConfig, viterbi: ViterbiConfig) -> list[str]:
         parts += [f"w{viterbi.weight:g}"] if viterbi.weight != 1 else []
         parts += ["boundary"] if viterbi.boundary else []
     return parts
-
-
-def with_sizes(config: DecodeConfig) -> DecodeConfig:
-    """Write the default size of groups out, so that a run has one name with or without it."""
-    if not isinstance(config.rule, GroupRule):
-        return config
-    groups = config.rule.groups
-    size = groups.size if groups.theta is None else groups.mean_size
-    sized = dataclasses.replace(groups, mean_size=size)
-    return dataclasses.replace(config, rule=dataclasses.replace(config.rule, groups=sized))
 
 
 def remove(values: dict[str, Any], key: str) -> None:

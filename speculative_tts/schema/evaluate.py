@@ -74,8 +74,6 @@ class EvalConfig:
     judges: JudgesConfig = field(default_factory=JudgesConfig)
 
     runs: KeptPath = "runs"  # one run folder, or a folder of run folders
-    # write Kaldi lists and a metrics file for VERSA into this folder, and score nothing
-    versa: WrittenPath | None = None
     # JSONL (id, text, audio, prompt_audio): audio of another system instead of runs
     list: ReadPath | None = None
     out: WrittenPath | None = None  # where scores of such a list go

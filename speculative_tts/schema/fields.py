@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any, TypeVar
 
+from omegaconf.errors import ConfigKeyError
+
 from speculative_tts.schema.kinds import kinds
 
 Said = TypeVar("Said")
@@ -140,13 +142,20 @@ def key_types(schema: type[Any]) -> dict[str, Any]:
 
 
 def given(config: Any, prefix: str = "") -> Iterator[Given]:
-    """Yield every field of a configuration object; of a group, its fields instead."""
+    """Yield every field of a configuration object; of a group, its fields instead.
+
+    Raises OmegaConf's error for a key that its schema does not have: Hydra lets +unknown=1 pass.
+    """
     hints = typing.get_type_hints(type(config), include_extras=True)
-    for entry in dataclasses.fields(config):
-        if dataclasses.is_dataclass(inner := getattr(config, entry.name)):
-            yield from given(inner, f"{prefix}{entry.name}.")
+    for name, inner in vars(config).items():
+        if name not in hints:
+            unknown = ConfigKeyError(f"Key '{name}' not in '{type(config).__name__}'")
+            unknown.full_key = prefix + name
+            raise unknown
+        if dataclasses.is_dataclass(inner):
+            yield from given(inner, f"{prefix}{name}.")
         else:
-            yield Given(prefix + entry.name, hints[entry.name], inner, config, entry.name)
+            yield Given(prefix + name, hints[name], inner, config, name)
 
 
 @functools.cache

@@ -6,7 +6,6 @@ of the class alone; it names `<kind>_schema` in its own.
 """
 
 import dataclasses
-import pkgutil
 import typing
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -51,11 +50,6 @@ class Kind:
                 f"{self.group}.name={self.name} renames {self.group}={chosen}; "
                 f"give {self.group}=<one of {there}>"
             )
-
-
-def build(kind: Kind, parts: Any) -> Any:
-    """Return what these settings describe, made with what its builder takes of `parts`."""
-    return pkgutil.resolve_name(kind.built_by)(kind, parts)
 
 
 def kinds_in(schema: type[Any]) -> dict[str, dict[str, type[Any]]]:

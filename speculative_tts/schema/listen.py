@@ -38,7 +38,6 @@ class ListeningTest(Enum):
     smos = "smos"  # how like the prompt's voice, 1 to 5
     cmos = "cmos"  # how much better the second of two is, -3 to 3
     ab = "ab"  # which of two, or neither
-    mushra = "mushra"  # all systems beside a recording, 0 to 100 (ITU-R BS.1534)
 
 
 @dataclass
@@ -61,8 +60,6 @@ class ListenConfig:
     checks: Annotated[int, Limit(0, 100)] = 4  # attention checks a rater, good and bad in turn
     loudness: Annotated[float, Limit(-60, -5)] = -23.0  # LUFS of every clip (ITU-R BS.1770)
     show_text: bool = False  # show what is said
-    # address where clips will stand: also write the tables of Microsoft's P.808 toolkit
-    p808: Words | None = None
     seed: Seed = 0  # of what is drawn: utterances, orders, names, noise, the bootstrap
 
     host: Words = "127.0.0.1"  # serve: 0.0.0.0 lets other machines in

@@ -114,8 +114,6 @@ class LossConfig:
     kl: NonNegative = 0.0  # forward KL to the target's distribution
     tv: NonNegative = 0.0  # 1 - acceptance probability
     lk: NonNegative = 0.0  # -log acceptance probability
-    # -log of PCG's acceptance probability, by groups of tokens; needs `groups`
-    group: NonNegative = 0.0
 
 
 class DevFigure(Enum):
@@ -154,7 +152,6 @@ class TrainDraftConfig:
     train_head: bool = True  # train the output head too
     train_embeddings: bool = False  # train the input embeddings too
     losses: LossConfig = field(default_factory=LossConfig)
-    groups: ReadPath | None = None  # of losses.group: a folder of the target's (sst-precompute)
     select: DevFigure = DevFigure.accuracy
     steps: Whole = 450  # 0 exports the draft as inherited
     # do as many of the steps as fit into so many minutes, all that comes before them included, by
@@ -237,7 +234,6 @@ class TrainHeadsConfig:
     own_drafts: bool = False
     # earlier heads or an earlier layer of this kind and target to go on from, in place of new ones
     init: Annotated[ReadPath | None, Since(None)] = None
-    groups: ReadPath | None = None  # of losses.group: a folder of the target's (sst-precompute)
     # train the trunk and its own head too, as `joint` says; false: heads on kept hidden states
     train_trunk: bool = False
     joint: JointConfig = field(default_factory=JointConfig)

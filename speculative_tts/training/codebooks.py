@@ -25,7 +25,7 @@ from speculative_tts.training.data.pairs import IGNORED, SequenceBatch
 from speculative_tts.training.draft import speech_sampler, temperature_of
 from speculative_tts.training.headed import States, copy_in_order, step_figures, step_sums
 from speculative_tts.training.loop import Values
-from speculative_tts.training.losses import GROUP, check_weights, mix
+from speculative_tts.training.losses import check_weights, mix
 from speculative_tts.training.objective import Sampler
 
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]  # logits, wanted codes, target logits: [n]
@@ -132,7 +132,6 @@ def codebook_trunk(config: TrainHeadsConfig) -> CodebookTrunk:
         "train_trunk": config.train_trunk,
         "gradient_checkpointing": config.gradient_checkpointing,
         "optimiser=muon": config.optimiser is Optimiser.muon,
-        "losses.group": config.losses.group > 0,
         "device=cuda": config.device is not Device.cpu,
     }
     if named := [name for name, given in others.items() if given]:
@@ -149,7 +148,7 @@ def codebook_trunk(config: TrainHeadsConfig) -> CodebookTrunk:
             f"n {config.n} is above {most}: of {target.config.codebooks} codes a frame, 0, 1 and "
             "the last are no drafts; lower n"
         )
-    weights = vars(config.losses) | {GROUP: 0.0}
+    weights = vars(config.losses)
     check_weights(weights)
     loss = partial(mix, weights, temperature=temperature_of(target.layout))
     width = config.width or target.depth.config.hidden

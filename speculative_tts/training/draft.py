@@ -23,17 +23,13 @@ from speculative_tts.training.checkpoint import (
     write_draft,
 )
 from speculative_tts.training.data.pairs import CUT, IGNORED, LOST, Data, SequenceBatch, load_data
-from speculative_tts.training.grouped import group_distributions
 from speculative_tts.training.inherit import Inherited, inherit
 from speculative_tts.training.journal import Log, silent
 from speculative_tts.training.loop import LEAST, Learning, Training, TrainingPlan
 from speculative_tts.training.losses import (
-    GROUP,
-    Coarse,
     check_weights,
     needs_target,
     tv,
-    ungrouped,
 )
 from speculative_tts.training.objective import (
     Objective,
@@ -190,12 +186,6 @@ def temperature_of(layout: Layout) -> float:
     return layout.sampling.get("temperature") or 1.0
 
 
-def _group_map(config: TrainDraftConfig, layout: Layout, device: torch.device) -> Coarse:
-    """Return the map from distributions over a head's rows, text included, to those of groups."""
-    rows, by_ids = layout.order(text_rows=False), group_distributions(config.groups, layout, device)
-    return lambda probs: by_ids(probs[:, rows.to(probs.device)])
-
-
 def _weights(config: TrainDraftConfig) -> dict[str, float]:
     """Return the losses' weights; raise ValueError for settings that do not belong together."""
     weights = dataclasses.asdict(config.losses)
@@ -235,7 +225,6 @@ def make_draft(
         weights,
         lambda: source.model(dtype, accelerator.device),
         temperature_of(layout),
-        _group_map(config, layout, accelerator.device) if weights[GROUP] else ungrouped,
     )
     data = load_data(config, config.batch_size, laws=config.laws)
     if accelerator.is_main_process:  # a target of its own: the training may need none in memory

@@ -36,12 +36,11 @@ from speculative_tts.training.codebooks import CodebookTrunk, codebook_trunk
 from speculative_tts.training.data.pairs import LOST, Data, SequenceBatch, load_data
 from speculative_tts.training.devices import fewest
 from speculative_tts.training.draft import recompute_activations, speech_sampler, temperature_of
-from speculative_tts.training.grouped import group_distributions
 from speculative_tts.training.headed import HeadedTrunk, States
 from speculative_tts.training.joint import build_optimizers, train_jointly
 from speculative_tts.training.journal import Log, silent
 from speculative_tts.training.loop import LEAST, Learning, Training, TrainingPlan
-from speculative_tts.training.losses import GROUP, check_weights, mix, ungrouped
+from speculative_tts.training.losses import check_weights, mix
 from speculative_tts.training.objective import warn_of_other_codes
 from speculative_tts.training.recurrent import (
     WIDTH,
@@ -169,7 +168,7 @@ def train_heads(
         logger.info("%s is complete; nothing to do", config.out)
         return done
     torch.manual_seed(config.seed)
-    headed = _build_predictor(config, accelerator)
+    headed = _build_predictor(config)
     if config.init is not None:
         headed.go_on(Path(config.init), target)
     trainings, figures = (
@@ -189,7 +188,7 @@ def train_heads(
     return figures
 
 
-def _build_predictor(config: TrainHeadsConfig, accelerator: Accelerator) -> Predictor:
+def _build_predictor(config: TrainHeadsConfig) -> Predictor:
     """Build the module to train; raise ValueError for settings of another kind."""
     if config.kind is HeadKind.codebooks:
         return codebook_trunk(config)
@@ -225,11 +224,10 @@ def _build_predictor(config: TrainHeadsConfig, accelerator: Accelerator) -> Pred
             f"codes_from={config.codes_from.name}; give codes_from=target"
         )
     check_weights(weights)
-    layout, device = load_layout(config.target), accelerator.device
+    layout = load_layout(config.target)
     hidden, blocks = trunk.embedding.shape[1], config.blocks  # raises where there is none
     layer = TrainableRecurrence(hidden, config.width or WIDTH * hidden // blocks, blocks)
-    coarse = group_distributions(config.groups, layout, device) if weights[GROUP] else ungrouped
-    loss = partial(mix, weights, temperature=temperature_of(layout), coarse=coarse)
+    loss = partial(mix, weights, temperature=temperature_of(layout))
     sampler = speech_sampler(layout)
     return RecurrentTrunk(
         trunk,

@@ -4,13 +4,10 @@ Convention: q = target distribution, p = draft distribution, as in the SSD and P
 function returns one value per position, shape (n,), in nats (tv: in [0, 1]); the caller averages
 over positions. `ce` is the papers' loss. The others pull p towards q: under the exact rule the
 acceptance probability of a position is alpha = sum_x min(p(x), q(x)) = 1 - TV(p, q) (Leviathan et
-al., arXiv 2211.17192, corollary 3.6), so `tv` and `lk` descend on acceptance itself. PCG's rule
-accepts groups of tokens: with their distributions P_c and Q_c, alpha = sum_k min(P_c(k), Q_c(k)),
-and `group` is its `lk`.
+al., arXiv 2211.17192, corollary 3.6), so `tv` and `lk` descend on acceptance itself.
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
 
 import torch
 from jaxtyping import Float, Int
@@ -19,8 +16,6 @@ from torch.nn import functional
 
 Logits = Float[Tensor, "n vocab"]
 Losses = Float[Tensor, " n"]
-Coarse = Callable[[Tensor], Tensor]
-"""Map from distributions over tokens [n, vocab] to those over their groups [n, groups]."""
 
 
 def cross_entropy(draft_logits: Logits, labels: Int[Tensor, " n"]) -> Losses:
@@ -28,17 +23,9 @@ def cross_entropy(draft_logits: Logits, labels: Int[Tensor, " n"]) -> Losses:
     return functional.cross_entropy(draft_logits.float(), labels, reduction="none")
 
 
-def ungrouped(probs: Tensor) -> Tensor:
-    """Return the distribution unchanged: every token is a group of its own."""
-    return probs
-
-
-def acceptance(target_logits: Logits, draft_logits: Logits, coarse: Coarse = ungrouped) -> Losses:
-    """Return alpha = sum_x min(p(x), q(x)), the exact rule's probability of accepting a token.
-
-    With `coarse` it is PCG's probability of accepting a group.
-    """
-    q, p = (coarse(logits.float().softmax(-1)) for logits in (target_logits, draft_logits))
+def acceptance(target_logits: Logits, draft_logits: Logits) -> Losses:
+    """Return alpha = sum_x min(p(x), q(x)), the exact rule's probability of accepting a token."""
+    q, p = (logits.float().softmax(-1) for logits in (target_logits, draft_logits))
     return torch.minimum(p, q).sum(-1)
 
 
@@ -53,14 +40,13 @@ def tv(target_logits: Logits, draft_logits: Logits) -> Losses:
     return 1 - acceptance(target_logits, draft_logits)
 
 
-def lk(target_logits: Logits, draft_logits: Logits, coarse: Coarse = ungrouped) -> Losses:
+def lk(target_logits: Logits, draft_logits: Logits) -> Losses:
     """Return -log alpha (LK losses, arXiv 2602.23881): `tv` with gradients larger by 1 / alpha."""
-    return -acceptance(target_logits, draft_logits, coarse).clamp_min(1e-6).log()
+    return -acceptance(target_logits, draft_logits).clamp_min(1e-6).log()
 
 
 DISTILLATION: dict[str, Callable[[Logits, Logits], Losses]] = {"kl": kl, "tv": tv, "lk": lk}
-GROUP = "group"  # lk over groups
-KNOWN = ("ce", *DISTILLATION, GROUP)
+KNOWN = ("ce", *DISTILLATION)
 
 
 def needs_target(weights: Mapping[str, float]) -> bool:
@@ -85,17 +71,15 @@ def mix(
     labels: Int[Tensor, " n"],
     target_logits: Logits | None = None,
     temperature: float = 1.0,
-    coarse: Coarse = ungrouped,
 ) -> Losses:
     """Return the weighted sum of the losses; all but ce need `target_logits` (no gradient).
 
-    All but ce compare distributions at the sampler's `temperature` (`group` after `coarse`); ce is
-    at temperature 1.
+    All but ce compare distributions at the sampler's `temperature`; ce is at temperature 1.
     """
     total = draft_logits.new_zeros(labels.shape, dtype=torch.float32)
     if weight := weights.get("ce", 0.0):
         total = total + weight * cross_entropy(draft_logits, labels)
-    for name, loss in (DISTILLATION | {GROUP: partial(lk, coarse=coarse)}).items():
+    for name, loss in DISTILLATION.items():
         if weight := weights.get(name, 0.0):
             assert target_logits is not None, f"loss {name} needs the target's logits"
             total = total + weight * loss(target_logits / temperature, draft_logits / temperature)

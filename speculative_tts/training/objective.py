@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 from speculative_tts.training.data.pairs import IGNORED, SequenceBatch
 from speculative_tts.training.loop import Values
-from speculative_tts.training.losses import Coarse, mix, needs_target, ungrouped
+from speculative_tts.training.losses import mix, needs_target
 
 CHUNK = 256  # positions whose distributions are in memory at once
 FAMILIAR = 0.5  # nats by which a codec's own codes are at least likelier in order than shuffled
@@ -53,10 +53,9 @@ class Objective(nn.Module):
         weights: Mapping[str, float],
         load_target: Callable[[], PreTrainedModel] | None = None,
         temperature: float = 1.0,
-        coarse: Coarse = ungrouped,
     ) -> None:
         super().__init__()
-        self.draft, self.coarse = draft, coarse
+        self.draft = draft
         self.weights = dict(weights)
         self.temperature = temperature
         self._load_target = load_target
@@ -75,7 +74,7 @@ class Objective(nn.Module):
         target_logits = None
         if needs_target(self.weights):
             target_logits = self._target_logits(batch, at, logits)
-        losses = mix(self.weights, logits, answers, target_logits, self.temperature, self.coarse)
+        losses = mix(self.weights, logits, answers, target_logits, self.temperature)
         return losses.sum(), {"accuracy": (logits.argmax(-1) == answers).sum()}
 
     @torch.no_grad()

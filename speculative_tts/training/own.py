@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
 
-from speculative_tts.decoding.builder import build_engine
+from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.engine import ROWS, Engine
 from speculative_tts.files import writing
 from speculative_tts.models.prompt import Prompt
@@ -62,7 +62,7 @@ def own_codes(config: OwnCodesConfig) -> dict[str, int]:
     engine_config = EngineConfig(
         target=config.target, codec=config.codec, sampling=config.sampling, runtime=config.runtime
     )
-    engine = build_engine(engine_config, System.target)
+    engine = Builder(engine_config).engine(System.target)
     if config.laws is not None and engine.sampling.text_rows:
         raise ValueError(
             "laws are kept of codes and the end, sampling.text_rows=true draws other rows too; "

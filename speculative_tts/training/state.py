@@ -65,6 +65,13 @@ def settings_of(config: Any, **made_of: Any) -> dict[str, Any]:
     return {k: v for k, v in plain(config).items() if k not in left_out} | made_of
 
 
+def _same(before: Any, now: Any) -> bool:
+    """Return True if a setting is as it was; of a group of settings an absent one counts as 0."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        return all(before.get(key, 0) == now.get(key, 0) for key in before | now)
+    return bool(before == now)
+
+
 def done_before(
     folder: Path, settings: Mapping[str, Any], *, extend: bool = False
 ) -> dict[str, Any] | None:
@@ -75,7 +82,7 @@ def done_before(
     path = folder / SETTINGS
     before = read_json(path) if path.is_file() else settings
     for key in sorted({*before, *settings}):
-        if before.get(key) != settings.get(key):
+        if not _same(before.get(key), settings.get(key)):
             if extend:
                 return None
             raise ValueError(

@@ -30,6 +30,17 @@ def write_sentence_lists(texts: list[str], voices: list[str], seed: int, out: Pa
 
     Raises ValueError if there are too few held-out sentences.
     """
+    lists, _ = plan_lists(texts, voices, seed)
+    return [_speak_list(rows, out / name) for name, rows in lists.items()]
+
+
+def plan_lists(
+    texts: list[str], voices: list[str], seed: int
+) -> tuple[dict[str, list[ListRow]], list[str]]:
+    """Return the rows of each list, and the held-out sentences that are in none, in drawn order.
+
+    Raises ValueError if there are too few held-out sentences.
+    """
     left = [text for text in texts if held_out(text) and len(text.split()) in LENGTHS]
     order = np.random.default_rng(seed).permutation(len(left))
     drawn = [left[number] for number in order]
@@ -39,11 +50,11 @@ def write_sentence_lists(texts: list[str], voices: list[str], seed: int, out: Pa
             f"texts has {len(drawn)} held-out sentences of {LENGTHS[0]} to {LENGTHS[-1]} words, "
             f"the lists need {need}; give more texts or fewer voices"
         )
-    return [_write_list(drawn, voices, name, out / name) for name in ROWS]
+    return {name: _plan_list(drawn, voices, name) for name in ROWS}, drawn
 
 
-def _write_list(drawn: list[str], voices: list[str], name: str, out: Path) -> Path:
-    """Speak one list of the sentences at the front of `drawn`, and take them away."""
+def _plan_list(drawn: list[str], voices: list[str], name: str) -> list[ListRow]:
+    """Take the sentences of one list from the front of `drawn`."""
     prompts = {voice: [_take(drawn, PROMPT_LENGTHS) for _ in range(PROMPTS)] for voice in voices}
     turns = {voice: cycle(range(PROMPTS)) for voice in voices}
     rows = []
@@ -62,6 +73,11 @@ def _write_list(drawn: list[str], voices: list[str], name: str, out: Path) -> Pa
                     reference_audio=reference_path(row_id),
                 )
             )
+    return rows
+
+
+def _speak_list(rows: list[ListRow], out: Path) -> Path:
+    """Speak prompts and references of a list and write its rows."""
     audio = {row.prompt_audio: (row.prompt_text, row.speaker) for row in rows}
     audio |= {row.reference_audio: (row.text, row.speaker) for row in rows}
     speak_audio(audio, out)

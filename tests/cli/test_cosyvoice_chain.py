@@ -79,21 +79,6 @@ def test_groups_decode_eval_and_report(root: Path, tmp_path: Path) -> None:
     assert (tmp_path / "results/index.html").is_file()
 
 
-def test_ras_can_be_changed_and_misfits_are_named(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    models = [f"{key}.path={root / key}" for key in ("target", "draft")]
-    cases = {
-        "sampling.ras_tau=0": "ras_tau 0.0 is not above 0",
-        "sampling.repetition_penalty=1.2": "does not go with ras_window 10",
-        f"target.path={tmp_path}": "looked for",
-    }
-    for override, message in cases.items():
-        assert decode.main([*models, f"out={tmp_path / 'runs'}", override]) == 2
-        (line,) = capsys.readouterr().err.strip().splitlines()
-        assert message in line
-
-
 def test_cosyvoice_3_learns_from_a_corpus_and_speaks_a_list(tmp_path: Path) -> None:
     """Neither has an instruction; the target's configuration gives it, to the draft too."""
     write_official(tmp_path / "target", TINY_CODES, version=3)

@@ -1,13 +1,7 @@
 """sst-decode as a user runs it, on random little models."""
 
 import json
-import os
 import re
-import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -20,25 +14,12 @@ from speculative_tts.decoding import builder as parts
 from speculative_tts.files import held
 from speculative_tts.records import read_jsonl, write_jsonl
 from speculative_tts.runs.naming import run_name
-from tests.fake_models import (
-    N_CODES,
-    WORDS,
-    FakeModels,
-    watch_systems,
-    write_checkpoint,
-    write_codec,
-    write_fake_models,
-)
+from tests.fake_models import N_CODES, WORDS, FakeModels, watch_systems, write_fake_models
 
 CLOCKS = {
     *("lm_seconds", "baseline_seconds", "split", "codec_seconds"),
     *("prefill_seconds", "baseline_prefill_seconds"),
 }
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
-    return write_fake_models(tmp_path_factory.mktemp("models"))
 
 
 def records(folder: Path) -> list[dict[str, object]]:
@@ -102,36 +83,6 @@ def test_a_run_ends_with_what_it_found(
     assert len(capsys.readouterr().out.splitlines()) == 2  # no model ran: nothing was found
 
 
-@pytest.mark.whole
-def test_killed_and_run_again_equals_undisturbed(tmp_path: Path) -> None:
-    models = write_fake_models(tmp_path / "models", utterances=30)
-    common = [*models.overrides, "rule=tolerance", "instrument=2", "timing=8", "batch_size=4"]
-    assert decode.main([*common, f"out={tmp_path / 'whole'}"]) == 0
-    command = [
-        sys.executable,
-        "-c",
-        "import sys; from speculative_tts.commands.decode import main; sys.exit(main())",
-    ]
-    arguments = [*command, *common, f"out={tmp_path / 'killed'}"]
-    process = subprocess.Popen(arguments, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    while process.poll() is None and rows_there(tmp_path / "killed") < 2:
-        time.sleep(0.002)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    run = only(tmp_path / "killed", "spec*")
-    assert not (run / "DONE").exists()
-    assert 2 <= rows_there(tmp_path / "killed") < 30
-    kept = (run / "records.jsonl").read_bytes().splitlines()[:2]
-    first = run / "audio" / "u0.wav"
-    written = first.stat().st_mtime_ns
-    with (run / "records.jsonl").open("a") as file:
-        file.write('{"id": "u5", "speak')  # a line cut short
-    assert decode.main([*common, f"out={tmp_path / 'killed'}"]) == 0
-    assert set(kept) <= set((run / "records.jsonl").read_bytes().splitlines())
-    assert first.stat().st_mtime_ns == written
-    assert records(run) == records(only(tmp_path / "whole", "spec*"))
-
-
 def test_a_model_that_breaks_down_costs_its_utterances_only(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -178,11 +129,6 @@ def test_a_prompt_without_a_voice_costs_its_utterances_only(
     write_jsonl(models.root / "list.jsonl", [row for row in rows if row["id"] in unfit])
     assert decode.main([*models.overrides, f"out={tmp_path / 'none'}"]) == 2
     assert not (tmp_path / "none").exists()
-
-
-def rows_there(out: Path) -> int:
-    """Whole rows of the only run below `out`, which may not be there yet."""
-    return sum(path.read_bytes().count(b"\n") for path in out.glob("spec*/records.jsonl"))
 
 
 def test_lost_audio_is_made_again(models: FakeModels, tmp_path: Path) -> None:
@@ -257,68 +203,3 @@ def test_systems_without_a_model_copy_and_resynthesise_the_reference(
     (row,) = records(only(tmp_path, "codec-*"))
     assert row["rounds"] == 0
     assert len(row["codes"]) == len(original) // 640
-
-
-def test_models_that_do_not_belong_together_are_named(
-    models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_checkpoint(tmp_path / "other", layers=1, n_codes=41)
-    (tmp_path / "codec").mkdir()
-    import numpy as np
-
-    write_codec(tmp_path / "codec", np.random.default_rng(0), n_codes=30)
-    (tmp_path / "corrupt").mkdir()
-    for name in ("config.json", "speech.json"):
-        (tmp_path / "corrupt" / name).write_bytes((models.root / "target" / name).read_bytes())
-    weights = (models.root / "target" / "model.safetensors").read_bytes()
-    (tmp_path / "corrupt" / "model.safetensors").write_bytes(weights[: len(weights) // 2])
-    cases = {
-        f"draft.path={tmp_path / 'other'}": "target and draft have different vocabularies",
-        f"codec.path={tmp_path / 'codec'}": "has 30 codes",
-        f"target.path={tmp_path / 'corrupt'}": "is not readable as safetensors",
-    }
-    for override, message in cases.items():
-        assert decode.main([*models.overrides, f"out={tmp_path / 'runs'}", override]) == 2
-        assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("damage", "name", "said"),
-    [
-        ("missing", "model.embed_tokens.weight", "no 48 rows of model.embed_tokens.weight"),
-        ("missing", "lm_head.weight", "no tensor lm_head.weight; config.json and weights do not"),
-        ("short", "model.embed_tokens.weight", "no 48 rows of model.embed_tokens.weight"),
-        ("short", "lm_head.weight", "no 41 rows of lm_head.weight"),
-    ],
-)
-def test_a_checkpoint_that_lacks_rows_of_embedding_or_head_is_named(
-    models: FakeModels,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    damage: str,
-    name: str,
-    said: str,
-) -> None:
-    """Too few rows for the words of speech.json were once an IndexError, at the first prompt."""
-    from safetensors.torch import load_file, save_file
-
-    shutil.copytree(models.root / "target", tmp_path / "target")
-    state = load_file(tmp_path / "target" / "model.safetensors")
-    matrix = state.pop(name)
-    if damage == "short":
-        state[name] = matrix[:40].clone()
-    save_file(state, tmp_path / "target" / "model.safetensors")
-    arguments = [f"target.path={tmp_path / 'target'}", f"out={tmp_path / 'runs'}"]
-    assert decode.main([*models.overrides, *arguments]) == 2
-    (line,) = capsys.readouterr().err.strip().splitlines()
-    assert f"has {said}" in line
-
-
-def test_a_list_row_that_cannot_be_spoken_is_named_before_work(
-    models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    row = {"id": "x", "text": "alpha xray", "prompt_text": "two", "prompt_audio": "p.wav"}
-    path = tmp_path / "list.jsonl"
-    path.write_text(json.dumps(row) + "\n")
-    assert decode.main([*models.overrides, f"data.path={path}", f"out={tmp_path / 'runs'}"]) == 2
-    assert "unknown words: xray" in capsys.readouterr().err

@@ -9,7 +9,7 @@ from torch import Tensor
 from speculative_tts.assets import resolve
 from speculative_tts.codecs.audio import read_wave
 from speculative_tts.commands.decode import main
-from speculative_tts.decoding.builder import build_engine
+from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.records import read_list
@@ -33,7 +33,7 @@ def test_greedy_speculation_repeats_the_greedy_target(drafter: list[str], every:
     config: DecodeConfig = main.compose(
         ["sampling.temperature=0", "lookahead=3", "rule=exact", *drafter]
     )
-    engine = build_engine(config)
+    engine = Builder(config).engine()
     items = read_list(resolve(config.data.path))[::every]
     assert len(items) == 240 // every
     codes = functools.cache(functools.partial(prompt_codes, engine))

@@ -114,19 +114,6 @@ def test_pcg_with_its_papers_sampler_may_say_text(root: Path) -> None:
     assert all(0 <= code < N_CODES for row in rows for code in row["codes"])
 
 
-def test_mistakes_say_what_was_looked_for(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (root / "empty").mkdir()
-    cases = {
-        f"target.path={root / 'empty'}": "holds no speech LM known here; looked for",
-        "target.rows.code='<|speech_{}|>'": "looks like <|speech_{}|>",
-        "target.rows.max_length=20": "the limit with the speech is 20",
-    }
-    for override, message in cases.items():
-        assert decode.main([*decoding(root, root / "1b", "bad"), override]) == 2
-        error = capsys.readouterr().err.strip().splitlines()[-1]
-        assert message in error
-
-
 def test_audio_is_decoded_behind_its_prompt(root: Path) -> None:
     """As the model card does, of decoded and of swapped codes; they were decoded alone."""
     torch.manual_seed(0)

@@ -15,7 +15,7 @@ from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.loops.multi_token import Blocks
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.models.heads import HeadTensors, save_heads
-from tests.fake_models import N_CODES, FakeModels, write_checkpoint, write_codec, write_fake_models
+from tests.fake_models import N_CODES, FakeModels, write_fake_models
 from tests.valle_folders import write_valle
 
 HEADS, LAYERS = 4, 3
@@ -110,49 +110,3 @@ def test_the_prompts_last_code_comes_before_the_first_block(
     assert decode([*arguments(models, "valle", tmp_path), "baseline=false"]) == 0
     (request,) = seen
     assert request.last_code == int(request.prompt[-1]) - (3 + 5)  # text ids come first
-
-
-def wrong(models: FakeModels, case: str, out: Path) -> list[str]:
-    """Overrides of one mistake; makes what it needs."""
-    root = models.root
-    if case == "other heads":
-        return [f"heads.path={root / 'valle_heads'}"]
-    if case == "other transitions":
-        write_codec(out / "codec", np.random.default_rng(9))
-        from speculative_tts.commands.precompute import main as precompute
-
-        options = [f"codec.path={out / 'codec'}", f"export={out / 'other'}", "threads=1"]
-        counted = [f"transitions.codes={root / 'codes'}", f"transitions.cache={out / 'caches'}"]
-        assert precompute(["cache=transitions", *options, *counted]) == 0
-        return [f"viterbi.transitions.path={out / 'other'}"]
-    if case == "other vocabulary":
-        write_checkpoint(out / "target", layers=1, n_codes=N_CODES)
-        few = HeadTensors(torch.zeros(2, 7, 32))
-        save_heads(out / "heads", few, target=out / "target")
-        return [f"target.path={out / 'target'}", f"heads.path={out / 'heads'}", "heads.n=2"]
-    return [case]
-
-
-@pytest.mark.parametrize(
-    ("case", "message"),
-    [
-        ("heads.n=9", "heads.n 9 is not in 1 to 4"),
-        ("heads.n=0", "heads.n 0 is below 1; give 1 or more, or null"),
-        ("heads.path=null", "train heads with sst-train-heads"),
-        ("viterbi.top_k=0", "viterbi.top_k 0 is not in 1 to 40"),
-        ("viterbi.temperature=0", "viterbi.temperature 0"),
-        ("other heads", "were trained for another target"),
-        ("other vocabulary", "predict 7 ids, the target emits 41"),
-        ("other transitions", "were counted on another codec's codes"),
-    ],
-)
-def test_mistakes_are_one_line_and_leave_no_run(
-    models: FakeModels, tmp_path: Path, case: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = wrong(models, case, tmp_path)
-    out = tmp_path / "runs"
-    assert decode([*arguments(models, "tiny", out), *given]) == 2
-    lines = [line for line in capsys.readouterr().err.splitlines() if "error:" in line]
-    assert len(lines) == 1
-    assert message in lines[0]
-    assert list(out.glob("multi_token-*")) == []

@@ -10,6 +10,7 @@ import own_process
 import pytest
 import torch
 from fake_models import write_codec, write_fake_models
+from own_folders import write_configs
 from own_hour import Size, make_folder, table, walk
 from small_target import save_codes
 from test_paper_guide import SCRIPTS
@@ -37,14 +38,12 @@ def root(tmp_path: Path) -> Path:
     torch.manual_seed(0)
     LlamaForCausalLM(config).save_pretrained(tmp_path / "mine")
     save_codes(tmp_path / "codes")
-    places = {
-        "target": f"name: mine\npath: {tmp_path / 'mine'}\nrows:\n  max_length: 400\n",
-        "codec": f"name: tiny\npath: {tmp_path / 'codec'}\n",
-        "data": f"name: mine\npath: {tmp_path / 'list.jsonl'}\n",
-    }
-    for group, text in places.items():
-        (tmp_path / "my-configs" / group).mkdir(parents=True)
-        (tmp_path / "my-configs" / group / "mine.yaml").write_text(text)
+    write_configs(
+        tmp_path,
+        target=f"name: mine\npath: {tmp_path / 'mine'}\nrows:\n  max_length: 400\n",
+        codec=f"name: tiny\npath: {tmp_path / 'codec'}\n",
+        data=f"name: mine\npath: {tmp_path / 'list.jsonl'}\n",
+    )
     return tmp_path
 
 

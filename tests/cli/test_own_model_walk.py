@@ -6,14 +6,14 @@ import importlib
 import json
 import shlex
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import own_process
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
+from own_folders import TEXTS, frames, write_codes, write_configs, write_list
 from test_paper_guide import ROOT, SCRIPTS, commands
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -21,7 +21,6 @@ from speculative_tts.commands import check, speak
 from speculative_tts.typed import read_json
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "rows"
-TEXTS = ["The ferry leaves at seven.", "Would you read it again?", "Keep the lamp lit."]
 TEXT = (ROOT / "docs/own-model.md").read_text().partition("\n## A ")[0]  # not of one target alone
 BLOCKS = [line.strip() for line in TEXT.splitlines() if line.startswith("    sst-")]
 TWICE = ("runs/all", "draft=itself", "draft.path=runs/recurrent")  # what is done once here
@@ -58,33 +57,16 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     sizes = {"num_hidden_layers": 12, "hidden_size": 32, "intermediate_size": 48, "head_dim": 8}
     torch.manual_seed(0)
     LlamaForCausalLM(LlamaConfig(**stored | sizes)).save_pretrained("models/mine")
-    layout = "defaults: [orpheus, _self_]\nname: mine\npath: models/mine\n"
-    rows = "rows: {count: 112, speakers: [tara, leo], max_length: 400, max_tokens: 30}\n"
-    for kind, content in {
-        "target": layout + rows,
-        "codec": "name: snac\npath: models/mine_codec\n",
-        "data": "name: mine\npath: data/mine/test.jsonl\n",
-    }.items():
-        path = Path("my-configs", kind, "mine.yaml")
-        path.parent.mkdir(parents=True)
-        path.write_text(content)
-    codes = Path("data/mine/codes")
-    codes.mkdir(parents=True)
-    said = [{"id": f"u{n}", "text": text, "speaker": "leo"} for n, text in enumerate(TEXTS)]
-    Path("data/mine/test.jsonl").write_text("".join(json.dumps(one) + "\n" for one in said))
+    write_configs(
+        tmp_path,
+        target="defaults: [orpheus, _self_]\nname: mine\npath: models/mine\n"
+        "rows: {count: 112, speakers: [tara, leo], max_length: 400, max_tokens: 30}\n",
+        codec="name: snac\npath: models/mine_codec\n",
+        data="name: mine\npath: data/mine/test.jsonl\n",
+    )
+    write_list(tmp_path / "data/mine/test.jsonl", TEXTS, speaker="leo")
     rng = np.random.default_rng(0)
-    for split, count in (("train", 12), ("dev", 4)):
-        table = [
-            {
-                "id": f"{split}{n}",
-                "speaker": f"s{n % 2}",
-                "split": split,
-                "text": TEXTS[n % 3],
-                "codes": (rng.integers(0, 16, (3, 7)) + 16 * np.arange(7)).reshape(-1).tolist(),
-            }
-            for n in range(count)
-        ]
-        pq.write_table(pa.Table.from_pylist(table), codes / f"{split}-0000.parquet")
+    write_codes(tmp_path / "data/mine/codes", partial(frames, rng, 7, 16))
     return tmp_path
 
 

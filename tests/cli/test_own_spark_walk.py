@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import own_process
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
+from own_folders import TEXTS, write_codes, write_configs, write_list
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from speculative_tts.commands import (
@@ -24,7 +23,6 @@ from speculative_tts.commands import (
 from speculative_tts.commands import eval as evaluate
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "rows" / "spark"
-TEXTS = ["The ferry leaves at seven.", "Would you read it again?", "Keep the lamp lit."]
 CODES, VOICE = 96, list(range(32))
 TARGET = ["--config-dir=my-configs", "target=mine", "sampling.text_rows=false"]
 TRAINED = ["--config-dir=my-configs", "target=mine", "codes=codes", "steps=2", "warmup=1"]
@@ -55,35 +53,19 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "mine", num_hidden_layers=4, layer_types=["full_attention"] * 4
     )
     AutoModelForCausalLM.from_config(config).save_pretrained("mine")
-    for kind, content in {
-        "target": "defaults: [spark, _self_]\nname: mine\npath: mine\n"
+    write_configs(
+        tmp_path,
+        target="defaults: [spark, _self_]\nname: mine\npath: mine\n"
         f"rows: {{count: {CODES}, max_length: 300, max_tokens: 25}}\n",
-        "codec": "name: codes\npath: silent\n",
-        "data": "name: mine\npath: list.jsonl\n",
-    }.items():
-        path = Path("my-configs", kind, "mine.yaml")
-        path.parent.mkdir(parents=True)
-        path.write_text(content)
+        codec="name: codes\npath: silent\n",
+        data="name: mine\npath: list.jsonl\n",
+    )
     Path("silent").mkdir()
     about = {"n_codes": CODES, "token_rate": 50.0, "sample_rate": 16_000}
     Path("silent/codes.json").write_text(json.dumps(about))
-    said = [{"id": f"u{n}", "text": text, "voice_codes": VOICE} for n, text in enumerate(TEXTS)]
-    Path("list.jsonl").write_text("".join(json.dumps(one) + "\n" for one in said))
-    Path("codes").mkdir()
+    write_list(tmp_path / "list.jsonl", TEXTS, voice_codes=VOICE)
     rng = np.random.default_rng(0)
-    for split, count in (("train", 12), ("dev", 4)):
-        rows = [
-            {
-                "id": f"{split}{n}",
-                "speaker": f"s{n % 2}",
-                "split": split,
-                "text": TEXTS[n % 3],
-                "codes": rng.integers(0, CODES, 20).tolist(),
-                "voice_codes": VOICE,
-            }
-            for n in range(count)
-        ]
-        pq.write_table(pa.Table.from_pylist(rows), f"codes/{split}-0000.parquet")
+    write_codes(Path("codes"), lambda: rng.integers(0, CODES, 20).tolist(), voice_codes=VOICE)
     return tmp_path
 
 

@@ -25,18 +25,10 @@ from speculative_tts.records import ListItem
 from speculative_tts.schema.common import ListConfig
 from speculative_tts.schema.speak import SpeakConfig
 from speculative_tts_makers.corpora import flite
-from tests.fake_models import WORDS, FakeModels, tone, watch_systems, write_fake_models
+from tests.fake_models import WORDS, FakeModels, tone, watch_systems
 
 ROOT = Path(__file__).parents[2]
 SPEECH = ROOT / "tests" / "assets" / "speech" / "slt_kilo_seven_india.flac"
-
-
-PROMPTS = ("empty", "short", "silent", "nan")
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
-    return write_fake_models(tmp_path_factory.mktemp("models"))
 
 
 def test_speaks_with_a_speaker_of_the_list(
@@ -152,40 +144,6 @@ def test_both_systems_are_warmed_and_timed_in_turn(
     arguments = ["text=one", "runtime.warmup=1", f"out={tmp_path / 'x.wav'}"]
     assert speak.main([*models.overrides, *arguments]) == 0
     assert "".join(order) == "st" + "stts"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("prompt={empty} prompt_text=two", "holds no samples"),
-        ("prompt={short} prompt_text=two", "below one speech token"),
-        ("prompt={silent}", "silent.wav is silent: it has no voice to follow; give"),
-        ("prompt={silent} prompt_text=two", "silent.wav is silent: it has no"),
-        ("prompt={nan} prompt_text=two", "holds samples that are NaN or infinite"),
-        ("prompt=s1 prompt_text=two", "speaker s1's words are in the list; leave"),
-    ],
-)
-def test_recordings_that_hold_no_voice_are_one_line_and_leave_no_file(
-    models: FakeModels,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    arguments: str,
-    message: str,
-) -> None:
-    """`test_bad_input` has the other mistakes."""
-    prompts = {name: tmp_path / f"{name}.wav" for name in PROMPTS}
-    soundfile.write(prompts["empty"], np.zeros(0), 16_000)
-    soundfile.write(prompts["short"], np.sin(np.arange(300)), 16_000)
-    soundfile.write(prompts["silent"], np.zeros(16_000), 16_000)
-    soundfile.write(prompts["nan"], np.full(16_000, np.nan), 16_000, subtype="FLOAT")
-    out = tmp_path / "out.wav"
-    filled = arguments.format(**prompts).split()
-    assert speak.main([*models.overrides, f"out={out}", "text=one", *filled]) == 2
-    lines = capsys.readouterr().err.strip().splitlines()
-    assert len(lines) == 1
-    assert message in lines[0]
-    assert not out.exists()
-    assert sorted(tmp_path.iterdir()) == sorted(prompts.values())
 
 
 def test_a_sweep_writes_a_file_a_job(

@@ -6,12 +6,7 @@ from pathlib import Path
 import pytest
 
 from speculative_tts.commands.decode import main as decode
-from tests.fake_models import FakeModels, write_fake_models
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
-    return write_fake_models(tmp_path_factory.mktemp("models"))
+from tests.fake_models import FakeModels
 
 
 @pytest.fixture

@@ -1,16 +1,18 @@
 """A talker that ends its speech: its own codes learnt from, and decoding that is killed."""
 
 import json
+from functools import partial
+from itertools import cycle, islice
 from pathlib import Path
 from random import Random
 
 import numpy as np
 import own_process
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from csm_folders import save, talker
 from killing import kill_driver, killed, start, through, untimed_runs, written
+from own_folders import frames, write_codes, write_list
 from transformers import CsmForConditionalGeneration
 
 from speculative_tts.commands import decode, own_codes, train_heads
@@ -37,24 +39,14 @@ def talking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     about = {"n_codes": BOOKS * CODES, "token_rate": 75, "sample_rate": 24_000}
     Path("silent").mkdir()
     Path("silent/codes.json").write_text(json.dumps(about))
-    Path("codes").mkdir()
-    rng = np.random.default_rng(0)
-    for split, count in (("train", 24), ("dev", 4)):
-        rows = [
-            {
-                "id": f"{split}{n}",
-                "speaker": f"s{n}",
-                "split": split,
-                "text": TEXTS[n % 3],
-                "codes": (rng.integers(0, CODES, (3, BOOKS)) + CODES * np.arange(BOOKS))
-                .reshape(-1)
-                .tolist(),
-            }
-            for n in range(count)
-        ]
-        pq.write_table(pa.Table.from_pylist(rows), f"codes/{split}-0000.parquet")
-    said = [{"id": f"u{n}", "text": TEXTS[n % 3]} for n in range(40)]
-    Path("list.jsonl").write_text("".join(json.dumps(row) + "\n" for row in said))
+    write_codes(
+        Path("codes"),
+        partial(frames, np.random.default_rng(0), BOOKS, CODES),
+        TEXTS,
+        train=24,
+        speakers=24,
+    )
+    write_list(Path("list.jsonl"), islice(cycle(TEXTS), 40))
     return ["target=csm", "target.path=talker"]
 
 
@@ -65,10 +57,10 @@ def test_steps_are_learnt_from_what_the_talker_says(talking: list[str]) -> None:
     tables = [pq.read_table(path).to_pylist() for path in Path("runs/own").rglob("*.parquet")]
     said = [np.array(row["codes"]).reshape(-1, BOOKS) for table in tables for row in table]
     assert 5 < len(said) < 24
-    assert len({len(frames) for frames in said}) > 1
-    for frames in said:
-        assert (frames // CODES == np.arange(BOOKS)).all()
-        assert (frames % CODES).any(1).all()
+    assert len({len(codes) for codes in said}) > 1
+    for codes in said:
+        assert (codes // CODES == np.arange(BOOKS)).all()
+        assert (codes % CODES).any(1).all()
     learnt = ["kind=codebooks", "n=3", "losses.kl=1", "losses.ce=0", "steps=4", "warmup=1"]
     few = ["codes=codes", "codes_from=target", "own=runs/own", "sequences=5", "dev_utterances=2"]
     own_process.renew()

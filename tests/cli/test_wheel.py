@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = (
-    *("speculative_tts", "speculative_tts_makers", "configs"),
+    *("speculative_tts", "speculative_tts_benchmarks", "speculative_tts_makers", "configs"),
     *("pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE"),
 )
 

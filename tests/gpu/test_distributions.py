@@ -13,8 +13,6 @@ from reference import END, Law, at
 from static_loops import RULES, SAMPLERS, moved, speculation
 from torch import Tensor
 
-from speculative_tts.bench.gpu import parity
-from speculative_tts.bench.sizes import COSYVOICE2
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.loops.graphs import Graphs, cuda_graph
 from speculative_tts.decoding.loops.speculation import Speculation
@@ -22,6 +20,8 @@ from speculative_tts.decoding.sampling.sampler import StopRule
 from speculative_tts.models import host
 from speculative_tts.native import library
 from speculative_tts.schema.decode import Kernels
+from speculative_tts_benchmarks.gpu import parity
+from speculative_tts_benchmarks.sizes import COSYVOICE2
 
 pytestmark = [
     pytest.mark.gpu,

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from speculative_tts.commands.decode import main
 from speculative_tts.decoding.batch import BatchState, Request
-from speculative_tts.decoding.builder import build_engine
+from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
@@ -35,7 +35,7 @@ LAYER = "drafter=recurrent"
 @cache
 def engine(drafter: str) -> Engine:
     own = ["rule=exact", "lookahead=3", "sampling.top_k=4", "sampling.top_p=1"]
-    return build_engine(main.compose([*own, *drafter.split()]))
+    return Builder(main.compose([*own, *drafter.split()])).engine()
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """scripts/keep_runs.py: what ships of scored runs, so that others can compute a table's cells."""
 
-import gzip
-import json
 import os
 import shutil
 from pathlib import Path
@@ -14,6 +12,7 @@ from synthetic_runs import make_run
 from speculative_tts.assets import TINY
 from speculative_tts.evaluation.rows import ScoreRow, read_row
 from speculative_tts.records import read_jsonl, write_jsonl
+from speculative_tts.runs.archive import read_archive
 
 PROMPT = "testset/prompts/test-slt_f100_p100-prompt.flac"
 
@@ -32,22 +31,15 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
-
-
 def test_every_run_keeps_its_rows_and_no_path_of_this_machine(runs: Path, tmp_path: Path) -> None:
     written = keep(tmp_path / "out", [runs])
-    assert {str(path.relative_to(tmp_path / "out")) for path in written} == {
-        f"{kind}/{run.name}.jsonl.gz" for run in runs.iterdir() for kind in ("scores", "records")
-    }
+    paths = [tmp_path / "out" / f"{kind}.jsonl.xz" for kind in ("scores", "records")]
+    assert written == dict.fromkeys(paths, 2)
+    scores, records = map(read_archive, paths)
     for run in runs.iterdir():
-        scores, records = (
-            rows(tmp_path / "out" / kind / f"{run.name}.jsonl.gz") for kind in ("scores", "records")
-        )
-        assert scores == list(read_jsonl(run / "scores.jsonl"))
-        assert all(isinstance(read_row(row), ScoreRow) for row in scores)
-        assert {row["prompt_audio"] for row in records} == {f"tiny:{PROMPT}"}
+        assert scores[run.name] == list(read_jsonl(run / "scores.jsonl"))
+        assert all(isinstance(read_row(row), ScoreRow) for row in scores[run.name])
+        assert {row["prompt_audio"] for row in records[run.name]} == {f"tiny:{PROMPT}"}
 
 
 def test_a_file_of_the_working_directory_is_named_from_there(
@@ -57,8 +49,8 @@ def test_a_file_of_the_working_directory_is_named_from_there(
     monkeypatch.chdir(tmp_path)
     for run in runs.iterdir():
         change(run / "records.jsonl", prompt_audio=str(tmp_path / "data/own/prompt.flac"))
-    records = [path for path in keep(tmp_path / "out", [runs]) if path.parent.name == "records"]
-    assert {row["prompt_audio"] for path in records for row in rows(path)} == {
+    _, records = map(read_archive, keep(tmp_path / "out", [runs]))
+    assert {row["prompt_audio"] for of in records.values() for row in of} == {
         "data/own/prompt.flac"
     }
 
@@ -76,18 +68,29 @@ def test_scores_alone_are_kept_of_a_folder_that_asks_for_them(runs: Path, tmp_pa
     more = make_run(tmp_path / "more", "target", seed=1, n=3)
     change(more / "scores.jsonl", audio="audio/utt.wav")
     written = keep(tmp_path / "out", [runs], [more.parent])
-    of_it = [path.parent.name for path in written if path.name == f"{more.name}.jsonl.gz"]
-    assert of_it == ["scores"]
-    assert len(written) == 5
+    assert [more.name in read_archive(path) for path in written] == [True, False]
+    assert [*written.values()] == [3, 2]
 
 
-def test_files_of_other_runs_go(runs: Path, tmp_path: Path) -> None:
+def test_other_runs_go(runs: Path, tmp_path: Path) -> None:
+    """A run whose settings changed left scores of its old name behind."""
+    out, (first, other) = tmp_path / "out", sorted(runs.iterdir())
+    keep(out, [runs])
+    shutil.rmtree(other)
+    assert [[*read_archive(path)] for path in keep(out, [runs])] == [[first.name]] * 2
+    keep(out, [], [runs])
+    assert [path.name for path in out.iterdir()] == ["scores.jsonl.xz"]
+
+
+def test_runs_are_added_to_those_that_are_kept(runs: Path, tmp_path: Path) -> None:
+    """All runs of a folder had to be decoded again so that one could be added."""
     out = tmp_path / "out"
-    (out / "scores").mkdir(parents=True)
-    (out / "scores" / "target-s0-00000bad.jsonl.gz").touch()
-    (out / "scores" / "README.md").touch()
-    written = keep(out, [runs])
-    assert {*out.rglob("*.*")} == {*written, out / "scores" / "README.md"}
+    before = [read_archive(path) for path in keep(out, [runs])]
+    more = make_run(tmp_path / "more", "target", seed=1, n=3)
+    change(more / "scores.jsonl", audio="audio/utt.wav")
+    after = [read_archive(path) for path in keep(out, [out, more.parent])]
+    assert [{*now} - {*was} for was, now in zip(before, after, strict=True)] == [{more.name}] * 2
+    assert all(was.items() <= now.items() for was, now in zip(before, after, strict=True))
 
 
 def test_a_path_in_the_working_directory_is_from_there(
@@ -98,7 +101,7 @@ def test_a_path_in_the_working_directory_is_from_there(
     (run, *_) = sorted(runs.iterdir())
     change(run / "records.jsonl", prompt_audio=str(tmp_path / "runs/list/slt.flac"))
     keep(tmp_path / "out", [runs])
-    (first, *_) = rows(tmp_path / "out" / "records" / f"{run.name}.jsonl.gz")
+    (first, *_) = read_archive(tmp_path / "out" / "records.jsonl.xz")[run.name]
     assert first["prompt_audio"] == "runs/list/slt.flac"
 
 

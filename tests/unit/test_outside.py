@@ -9,7 +9,11 @@ import pytest
 import speculative_tts
 
 PACKAGE = Path(speculative_tts.__file__).parent
-MAKERS = PACKAGE.with_name("speculative_tts_makers")
+BESIDE = {
+    "": PACKAGE,
+    "benchmarks: ": PACKAGE.with_name("speculative_tts_benchmarks"),
+    "makers: ": PACKAGE.with_name("speculative_tts_makers"),
+}
 READERS = {  # call -> files that may make it, and why
     "json.loads": {
         "typed.py": "the reader",
@@ -58,7 +62,7 @@ def calls(source: str) -> Iterator[str]:
 def callers(call: str) -> set[str]:
     return {
         f"{prefix}{path.relative_to(package)}"
-        for prefix, package in (("", PACKAGE), ("makers: ", MAKERS))
+        for prefix, package in BESIDE.items()
         for path in package.rglob("*.py")
         if call in calls(path.read_text(encoding="utf-8"))
     }

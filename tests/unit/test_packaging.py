@@ -15,7 +15,7 @@ from speculative_tts import assets
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 TOOLS = PROJECT["tool"]["setuptools"]
-PACKAGES = ("speculative_tts", "speculative_tts_makers")
+PACKAGES = ("speculative_tts", "speculative_tts_benchmarks", "speculative_tts_makers")
 
 
 def test_every_package_is_listed() -> None:

@@ -13,35 +13,21 @@ import pytest
 
 from speculative_tts import provenance
 from speculative_tts.native import library
-from speculative_tts.native.library import kernel_label
 from speculative_tts.runs import naming
 from speculative_tts.runs.naming import run_name, settings
-from speculative_tts.schema.common import (
-    CheckpointConfig,
-    CodecConfig,
-    DType,
-    ListConfig,
-    RowsConfig,
-)
+from speculative_tts.schema.common import CheckpointConfig, CodecConfig, ListConfig
 from speculative_tts.schema.decode import (
     ALWAYS,
     READS,
-    Capture,
     DecodeConfig,
     HeadsConfig,
     Kernels,
-    PathMode,
     RuntimeConfig,
     SamplingConfig,
     System,
     ViterbiConfig,
 )
-from speculative_tts.schema.drafters import (
-    DrafterDType,
-    HeadsDrafterConfig,
-    LMDrafterConfig,
-    RecurrentDrafterConfig,
-)
+from speculative_tts.schema.drafters import HeadsDrafterConfig, LMDrafterConfig
 from speculative_tts.schema.fields import Since, Whole
 from speculative_tts.schema.rules import ExactRule, GroupRule, ToleranceRule
 
@@ -64,63 +50,6 @@ def config(tmp_path: Path) -> DecodeConfig:
         rule=ExactRule(),
         drafter=LMDrafterConfig(),
     )
-
-
-def test_signature_is_eight_hex_digits_and_stable(config: DecodeConfig) -> None:
-    value = run_name(config).rpartition("-")[2]
-    assert len(value) == 8
-    assert int(value, 16) >= 0
-    assert run_name(config) == run_name(dataclasses.replace(config))
-
-
-@pytest.mark.parametrize(
-    "prompt", [{"rows": RowsConfig(date=None)}, {"instruction": "Be kind.<|endofprompt|>"}]
-)
-def test_how_prompts_are_written_changes_it(
-    config: DecodeConfig, prompt: dict[str, object]
-) -> None:
-    """A run with another date or instruction was once taken for done."""
-    target = dataclasses.replace(config.target, **prompt)
-    changed = dataclasses.replace(config, target=target)
-    assert run_name(changed) != run_name(config)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"seed": 1},
-        {"limit": 5},
-        {"lookahead": 4},
-        {"system": System.draft},
-        {"rule": ToleranceRule(beta=0.0)},
-        {"rule": ToleranceRule(beta=0.1)},
-        pytest.param({"runtime": RuntimeConfig(kernels=Kernels.torch)}, marks=pytest.mark.native),
-        {"runtime": RuntimeConfig(graphs=Capture.off)},
-        {"drafter": HeadsDrafterConfig(), "viterbi": ViterbiConfig(mode=PathMode.none)},
-    ],
-)
-def test_settings_change_it(config: DecodeConfig, change: dict[str, object]) -> None:
-    changed = dataclasses.replace(config, **change)
-    assert run_name(changed) != run_name(config)
-
-
-def test_a_drafters_format_changes_it(config: DecodeConfig, tmp_path: Path) -> None:
-    """Of what has a path the content alone counted, so one format's run was another's.
-
-    None has the name of those days, which does not say which it was.
-    """
-    path = str(tmp_path / "draft")
-    runs = [
-        dataclasses.replace(config, drafter=RecurrentDrafterConfig(path=path, dtype=dtype))
-        for dtype in (*DrafterDType, DrafterDType.int8)
-    ]
-    before = provenance.signature(counted(runs[0]) | {"drafter": {"path": path}})
-    assert len({before, *(run_name(run)[-8:] for run in runs)}) == 1 + len(DrafterDType)
-
-
-def test_the_output_folder_does_not(config: DecodeConfig) -> None:
-    moved = dataclasses.replace(config, out="elsewhere")
-    assert run_name(moved) == run_name(config)
 
 
 @pytest.mark.parametrize(
@@ -190,14 +119,6 @@ def test_every_setting_is_read_by_some_run() -> None:
     assert READS.keys() == {*System}
 
 
-def test_runs_from_before_timing_keep_their_names(config: DecodeConfig) -> None:
-    """They timed every utterance, one by one."""
-    found = counted(dataclasses.replace(config, timing=None, batch_size=7))
-    assert "timing" not in found
-    assert found["batch_size"] == 1
-    assert counted(dataclasses.replace(config, timing=5))["timing"] == 5
-
-
 @dataclass
 class Later(DecodeConfig):
     """Settings of a later time: one was added, which was 4 for all runs before."""
@@ -251,17 +172,6 @@ def test_a_changed_default_law_and_kernel_change_it(
         assert run_name(config) != before
     torch_only = dataclasses.replace(config, runtime=RuntimeConfig(kernels=Kernels.torch))
     assert counted(torch_only)["runtime"]["kernels"] == "torch"  # type: ignore[index]
-
-
-@pytest.mark.parametrize(
-    ("kernels", "half"), [("native-avx2", "native-avx2-bfloat16"), ("torch", "torch")]
-)
-def test_runs_whose_native_products_round_their_inputs_say_so(
-    kernels: str, half: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(library, "kernel_name", lambda: kernels)
-    assert kernel_label(RuntimeConfig()) == kernels
-    assert kernel_label(RuntimeConfig(dtype=DType.bfloat16)) == half
 
 
 def test_provenance_is_json_and_says_where_a_number_comes_from(

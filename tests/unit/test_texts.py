@@ -1,6 +1,7 @@
 """Text files of others, and messages that name many things."""
 
 import gzip
+import lzma
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ def test_a_line_ends_at_its_end_alone(tmp_path: Path, content: bytes, lines: lis
         ("café".encode("utf-16"), "UTF-16, to be saved as UTF-8"),
         ("café".encode("latin-1"), "'utf-8' codec can't decode byte 0xe9 .*"),
         (gzip.compress(b"text", mtime=0), "compressed by gzip, to be unpacked"),
+        (lzma.compress(b"text"), "compressed by xz, to be unpacked"),
         (b"PK\x03\x04\x14\0\0\0\xff", "a zip archive, to be unpacked"),
     ],
 )

@@ -77,16 +77,12 @@ class Instruments(Observer):
         weights = p.new_ones(len(p)) if made.weights is None else made.weights[reached].to(p)
         self._waiting.append((reached.nonzero()[:, 1], q, p, weights))
         if sum(len(depths) for depths, *_ in self._waiting) >= TOGETHER:
-            self._measure()
+            self.sums()
 
-    @property
     def sums(self) -> dict[str, list[float]]:
-        """Return each figure by depth in the round."""
-        if self._waiting:
-            self._measure()
-        return self._sums
-
-    def _measure(self) -> None:
+        """Measure the positions that wait; return each figure so far by depth in the round."""
+        if not self._waiting:
+            return self._sums
         depths, q, p, weights = map(torch.cat, zip(*self._waiting, strict=True))
         self._waiting.clear()
         emitted = self._rule.output_law(q, p / weights[:, None])
@@ -101,6 +97,7 @@ class Instruments(Observer):
         for name, values in found.items():
             for depth, value in zip(depths.tolist(), values.tolist(), strict=True):
                 self._sums[name][depth] += value
+        return self._sums
 
 
 def _normalised(probs: Probs) -> Probs:

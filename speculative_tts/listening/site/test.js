@@ -3,7 +3,7 @@
 "use strict";
 
 const TEST = window.TEST, COLLECT = window.COLLECT, STORE = "sst-listen " + TEST.id;
-const RETRY = 4000, LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+const RETRY = 4000;
 const at = (id) => document.getElementById(id);
 const FRESH = () => ({ session: identity(), rater: null, name: "", stage: "welcome", place: 0, answers: [], sent: 0 });
 
@@ -61,11 +61,10 @@ function render() {
   at("text").textContent = trial.text || "";
   at("reference").replaceChildren();
   at("clips").replaceChildren();
-  if (trial.reference) at("reference").append(player(trial.reference, "reference", null));
+  if (trial.reference) at("reference").append(player(trial.reference, "reference"));
   const several = trial.clips.length > 1;
   trial.clips.forEach((file, i) => {
-    const label = TEST.scale.number ? (several ? ["first", "second"][i] : "clip") : LETTERS[i];
-    at("clips").append(player(file, label, TEST.scale.number ? null : i));
+    at("clips").append(player(file, several ? ["first", "second"][i] : "clip"));
   });
   answers();
   const total = training ? TEST.training.length : trials().length;
@@ -77,9 +76,9 @@ function render() {
   players[0].button.focus();
 }
 
-function player(file, label, slider) {
+function player(file, label) {
   const audio = make("audio", { src: "audio/" + file, preload: "auto" });
-  const one = { audio, label, heard: false, plays: 0, slider: null };
+  const one = { audio, label, heard: false, plays: 0 };
   one.button = make("button", { type: "button" }, "Play " + label);
   one.row = make("div", { className: "clip" }, one.button);
   one.button.onclick = () => toggle(one);
@@ -88,21 +87,8 @@ function player(file, label, slider) {
   audio.onpause = () => { one.button.textContent = "Play " + label; };
   audio.onended = () => { one.heard = true; one.row.classList.add("heard"); update(); };
   audio.onerror = () => trouble("A clip could not be loaded. Check the connection, and play it again.");
-  if (slider !== null) {
-    one.slider = make("input", { type: "range", min: TEST.scale.least, max: TEST.scale.most, value: 50, disabled: true });
-    one.slider.setAttribute("aria-label", "Rating of " + label);
-    const value = make("output", {}, "–");
-    one.slider.oninput = () => { one.touched = true; value.textContent = inWords(one.slider.value); update(); };
-    one.row.append(one.slider, value);
-  }
   players.push(one);
   return one.row;
-}
-
-// A slider's number and the word of its fifth.
-function inWords(number) {
-  const begins = Object.keys(TEST.scale.words).map(Number).filter((n) => n <= number);
-  return number + " " + TEST.scale.words[Math.max(...begins)];
 }
 
 function toggle(one) {
@@ -113,9 +99,8 @@ function toggle(one) {
 
 function answers() {
   const scale = at("scale"), words = TEST.scale.words;
-  scale.hidden = !TEST.scale.number;
   scale.replaceChildren(make("legend", {}, "Your answer"));
-  for (let n = TEST.scale.least; TEST.scale.number && n <= TEST.scale.most; n++) {
+  for (let n = TEST.scale.least; n <= TEST.scale.most; n++) {
     const input = make("input", { type: "radio", name: "answer", value: n, onchange: update });
     const text = TEST.scale.least === 1 ? n + " – " + words[n] : words[n];
     scale.append(make("label", {}, input, text));
@@ -123,18 +108,13 @@ function answers() {
 }
 
 function values() {
-  if (TEST.scale.number) {
-    const chosen = at("scale").querySelector("input:checked");
-    return chosen ? [Number(chosen.value)] : null;
-  }
-  const sliders = players.filter((one) => one.slider);
-  return sliders.every((one) => one.touched) ? sliders.map((one) => Number(one.slider.value)) : null;
+  const chosen = at("scale").querySelector("input:checked");
+  return chosen ? [Number(chosen.value)] : null;
 }
 
 function update() {
   const heard = players.every((one) => one.heard);
   at("scale").disabled = !heard;
-  for (const one of players) if (one.slider) one.slider.disabled = !one.heard;
   at("next").disabled = !heard || values() === null;
   at("hint").textContent = heard ? (values() === null ? "Choose an answer." : "")
     : "Listen to " + (players.length > 1 ? "all clips" : "the clip") + " to the end first.";
@@ -244,7 +224,7 @@ function another() {
 }
 
 function pressed(event) {
-  const typing = event.target.matches("input:not([type=radio]):not([type=range])");
+  const typing = event.target.matches("input:not([type=radio])");
   if (at("trial").hidden || typing || event.ctrlKey || event.altKey || event.metaKey) return;
   const choices = Array.from(at("scale").querySelectorAll("input"));
   const digit = /^[1-9]$/.test(event.key) ? Number(event.key) - 1 : -1;

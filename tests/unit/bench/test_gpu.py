@@ -10,9 +10,6 @@ import pytest
 import torch
 from test_sizes import SMALL
 
-from speculative_tts.bench import gpu, gpu_limits
-from speculative_tts.bench.coin import TossedSpeculation
-from speculative_tts.bench.sizes import SIZES
 from speculative_tts.commands import bench
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
@@ -22,6 +19,9 @@ from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.native import library
 from speculative_tts.schema.bench import BenchConfig
 from speculative_tts.schema.decode import Kernels
+from speculative_tts_benchmarks import gpu, gpu_limits
+from speculative_tts_benchmarks.coin import TossedSpeculation
+from speculative_tts_benchmarks.sizes import SIZES
 
 CPU = torch.device("cpu")
 NEVER = float("inf")

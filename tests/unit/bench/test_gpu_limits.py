@@ -8,9 +8,6 @@ import torch
 from static_loops import moved
 from test_sizes import SMALL
 
-from speculative_tts.bench import gpu_limits
-from speculative_tts.bench.coin import TossedSpeculation
-from speculative_tts.bench.sizes import COSYVOICE2, LLASA_1B, LLASA_8B, ModelSize
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter
@@ -20,6 +17,9 @@ from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.models.gpu.triton_runtime import anywhere
 from speculative_tts.native import library
 from speculative_tts.schema.decode import Kernels
+from speculative_tts_benchmarks import gpu_limits
+from speculative_tts_benchmarks.coin import TossedSpeculation
+from speculative_tts_benchmarks.sizes import COSYVOICE2, LLASA_1B, LLASA_8B, ModelSize
 
 CPU, META = torch.device("cpu"), torch.device("meta")
 

@@ -6,14 +6,14 @@ from itertools import count
 
 import pytest
 import torch
-from fake_models import FakeModels, write_fake_models
+from fake_models import FakeModels
 
 from speculative_tts.bench import closed_loop as loop
 from speculative_tts.bench.asked import Asked
 from speculative_tts.bench.closed_loop import Load, Served, closed_loop, measured
 from speculative_tts.bench.streams import markdown
 from speculative_tts.commands import decode
-from speculative_tts.decoding.builder import build_engine
+from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.loops.graphs import Graphs
 from speculative_tts.models.prompt import Prompt
@@ -23,13 +23,8 @@ SYSTEMS = (System.target, System.speculative)
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
-    return write_fake_models(tmp_path_factory.mktemp("models"))
-
-
-@pytest.fixture(scope="module")
 def engine(models: FakeModels) -> Engine:
-    return build_engine(decode.main.compose([*models.overrides, "system=speculative"]))
+    return Builder(decode.main.compose([*models.overrides, "system=speculative"])).engine()
 
 
 def asked(engine: Engine, number: int) -> list[Asked]:

@@ -8,15 +8,14 @@ import pytest
 import torch
 from test_sizes import SMALL
 
-import benchmarks.peers
-from speculative_tts.bench import peers, random
-from speculative_tts.bench.random import computed, expected
-from speculative_tts.bench.sizes import LLASA_8B
 from speculative_tts.commands import bench
 from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.rules.group import Group
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.schema.rules import ExactRule, ToleranceRule
+from speculative_tts_benchmarks import other_engines, peers, random
+from speculative_tts_benchmarks.random import computed, expected
+from speculative_tts_benchmarks.sizes import LLASA_8B
 
 ASKED = ["random=cosyvoice2", "limit=1", "tokens=6", "steps=1", "draws=10"]
 ALONE = ["transformers=false"]
@@ -69,7 +68,7 @@ def test_weights_that_do_not_fit_are_refused(
     told = "are free; give runtime.dtype=bfloat16 transformers=false"
     assert bench.main([*ASKED, f"out={tmp_path}"]) == 2
     assert told in capsys.readouterr().err
-    monkeypatch.setitem(peers.PEERS, "llama.cpp", lambda *_: Stub())
+    monkeypatch.setitem(other_engines.PEERS, "llama.cpp", lambda *_: Stub())
     assert bench.main([*ASKED, *ALONE, f"out={tmp_path}"]) == 2
     assert told in capsys.readouterr().err
 
@@ -101,7 +100,7 @@ class Stub:
 
 @pytest.mark.usefixtures("small")
 def test_others_stand_beside_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(peers.PEERS, "another", lambda *_: Stub())
+    monkeypatch.setitem(other_engines.PEERS, "another", lambda *_: Stub())
     settings = ["runtime.dtype=bfloat16", "limit=2"]
     assert bench.main([*ASKED, *settings, f"out={tmp_path}"]) == 0
     printed = (tmp_path / "cosyvoice2_random.md").read_text()
@@ -119,10 +118,10 @@ def test_others_stand_beside_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_peers_that_are_installed_are_added_and_others_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(benchmarks.peers, "PEERS", {})
-    monkeypatch.setattr(benchmarks.peers, "find_spec", lambda name: name == "openvino" or None)
-    benchmarks.peers.add_installed()
-    assert [*benchmarks.peers.PEERS] == ["OpenVINO"]
+    monkeypatch.setattr(peers, "PEERS", {})
+    monkeypatch.setattr(peers, "find_spec", lambda name: name == "openvino" or None)
+    peers.add_installed()
+    assert [*peers.PEERS] == ["OpenVINO"]
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("llama.cpp is not installed and left out: pip install")
 

@@ -5,12 +5,12 @@ import dataclasses
 import pytest
 import torch
 
-from benchmarks.peer_llama_cpp import LlamaCpp
-from benchmarks.peer_openvino import OpenVino
-from speculative_tts.bench import sizes
-from speculative_tts.bench.peers import transformers_of
-from speculative_tts.bench.sizes import ModelSize
 from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts_benchmarks import sizes
+from speculative_tts_benchmarks.other_engines import transformers_of
+from speculative_tts_benchmarks.peer_llama_cpp import LlamaCpp
+from speculative_tts_benchmarks.peer_openvino import OpenVino
+from speculative_tts_benchmarks.sizes import ModelSize
 
 CPU = torch.device("cpu")
 pytestmark = pytest.mark.usefixtures("kernels")

@@ -512,14 +512,6 @@ def test_half_precision_embeddings_are_compared_in_full(
     assert provide.code_vectors(Similarity.embedding, half).dtype == torch.float32
 
 
-def test_a_missing_embedding_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"no model\.safetensors in .*; give a folder"):
-        stored_rows(tmp_path, 3)
-    (tmp_path / "model.safetensors").write_bytes(b"damaged")
-    with pytest.raises(ValueError, match="not readable as safetensors"):
-        stored_rows(tmp_path, 3)
-
-
 @pytest.mark.parametrize("source", Similarity)
 def test_manifest_says_what_the_groups_were_made_from(
     source: Similarity, sources: provide.Sources, groups_of: Made

@@ -81,6 +81,9 @@ def test_a_folder_of_another_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "cases.json").write_text("{}")
     with pytest.raises(FormatError, match="has no list 'greedy'"):
         list(check(tmp_path))
+    (tmp_path / "cases.json").write_text('{"greedy": [{"id": "one"}]}')  # ended in a KeyError
+    with pytest.raises(FormatError, match=r"cases\.json has no 'model'"):
+        list(check(tmp_path))
 
 
 def test_a_changed_weight_is_found(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import json
 import runpy
 import struct
 import zlib
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -167,3 +168,33 @@ def test_the_shipped_list_gets_recordings_by_its_own_voices(
     for one, of in zip(made, shipped, strict=True):
         assert Path(one.reference_audio or "").is_file()
         assert Path(one.prompt_audio).read_bytes() == Path(of.prompt_audio).read_bytes()
+
+
+def test_spare_sentences_are_in_no_list_and_of_the_texts_that_ship(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [f"The {'a' * n}b was here again today." for n in range(2000)]
+    monkeypatch.setattr(sentence_lists, "ROWS", {"test": 4, "dev": 2})
+    lists, spare = sentence_lists.plan_lists(texts, ["slt", "rms"], 1)
+    rows = [row for rows in lists.values() for row in rows]
+    taken = {row.text for row in rows} | {row.prompt_text for row in rows}
+    assert len(taken) == 12 + 8
+    assert not taken & {*spare}
+    assert taken | {*spare} == {text for text in texts if held_out(text)}
+    (tmp_path / "other.txt").write_text(" ".join(texts))
+    script = runpy.run_path(str(Path(__file__).parents[3] / "scripts" / "spare_sentences.py"))
+    monkeypatch.setattr(script["CONFIG"], "texts", [str(tmp_path)])
+    with pytest.raises(ValueError, match="another test list than the one that ships"):
+        script["spare_rows"](tmp_path)
+
+
+def test_the_spare_list_has_other_sentences_than_the_shipped_one() -> None:
+    here = Path(__file__).parents[3] / "results/sentences/lists/spare.jsonl"
+    spare = read_list(here)
+    shipped = read_list(resolve("tiny:testset_sentences/list.jsonl"))
+    assert Counter(one.speaker for one in spare) == {"slt": 75, "rms": 75, "awb": 75}
+    said = {text_key(one.text) for one in spare}
+    assert len(said) == len(spare)
+    assert all(map(held_out, said))
+    assert not said & {text_key(text) for one in shipped for text in (one.text, one.prompt_text)}
+    assert {one.prompt_text for one in spare} == {one.prompt_text for one in shipped}

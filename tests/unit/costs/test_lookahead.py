@@ -18,17 +18,12 @@ from speculative_tts.costs.lookahead import (
     table,
     written_out,
 )
-from speculative_tts.decoding.builder import build_engine
+from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.records import read_list
 from speculative_tts.runs.naming import run_name
 from speculative_tts.schema.decode import DecodeConfig
-from tests.fake_models import FakeModels, write_fake_models
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
-    return write_fake_models(tmp_path_factory.mktemp("models"))
+from tests.fake_models import FakeModels
 
 
 def config_of(models: FakeModels, *settings: str) -> DecodeConfig:
@@ -41,7 +36,7 @@ def measured(engine: Engine, models: FakeModels) -> list[LookaheadCost]:
 
 def test_a_draft_that_is_its_target_passes_everywhere(models: FakeModels) -> None:
     config = config_of(models, f"draft.path={models.root / 'target'}", "lookahead=1")
-    rows = measured(build_engine(config), models)
+    rows = measured(Builder(config).engine(), models)
     assert [row.lookahead for row in rows] == [*range(1, 9)]
     assert [row.tokens for row in rows] == [row.lookahead + 1 for row in rows]
     assert all(row.round_seconds > 0 and row.speedup > 0 for row in rows)
@@ -51,7 +46,7 @@ def test_a_draft_that_is_its_target_passes_everywhere(models: FakeModels) -> Non
 
 def test_tokens_of_a_round_are_those_of_its_runs(models: FakeModels) -> None:
     """What a lookahead's own utterances emit, within what the others' differ; not the longest's."""
-    engine = build_engine(config_of(models, "lookahead=1", "rule=exact"))
+    engine = Builder(config_of(models, "lookahead=1", "rule=exact")).engine()
     requests = requests_of(engine, read_list(models.root / "list.jsonl"), 0)
     assert engine.speculation is not None
     rows = {row.lookahead: row.tokens for row in table(engine, requests)}
@@ -65,7 +60,7 @@ def test_tokens_of_a_round_are_those_of_its_runs(models: FakeModels) -> None:
 
 def test_heads_draft_no_further_than_they_reach() -> None:
     config = decode.main.compose(["target=tiny_valle", "drafter=heads", "heads.n=4", "limit=1"])
-    engine = build_engine(replace(config, lookahead=1))
+    engine = Builder(replace(config, lookahead=1)).engine()
     (item, *_) = read_list(resolve(config.data.path))
     requests = [replace(r, min_tokens=0, max_tokens=8) for r in requests_of(engine, [item], 0)]
     assert [row.lookahead for row in table(engine, requests)] == [1, 2, 3]
@@ -118,7 +113,7 @@ def test_a_number_is_found_once_for_what_it_hangs_on(
     assert asked("sampling.top_k=3") == 3
     assert asked("runtime.dtype=bfloat16") == 4
     machine = lookahead.hardware()
-    monkeypatch.setattr(lookahead, "hardware", lambda **_: machine | {"cpu": "another"})
+    monkeypatch.setattr(lookahead, "hardware", lambda _: machine | {"cpu": "another"})
     assert asked() == 5
     config = config_of(models, "lookahead=4")
     assert settled(config, cache=tmp_path / "cache") == (config, {})
@@ -203,7 +198,7 @@ def test_a_number_is_of_so_many_heads(probes: list[int], tmp_path: Path) -> None
 def test_rounds_without_a_draft_count(models: FakeModels) -> None:
     """Look-up drafts in few rounds; what passed there was taken for what passes in all."""
     config = config_of(models, "lookahead=1", "rule=exact", "drafter=lookup", "drafter.shortest=2")
-    engine = build_engine(config)
+    engine = Builder(config).engine()
     requests = requests_of(engine, read_list(models.root / "list.jsonl"), 0)
     assert engine.speculation is not None
     rows = {row.lookahead: row.tokens for row in table(engine, requests)}

@@ -10,6 +10,7 @@ import torch
 from group_laws import Cover, random_cover, singletons
 from reference import Chain, Law
 from stubs import Markov, request
+from test_enumeration import distance
 from torch import Tensor
 
 from speculative_tts.decoding.rules.acceptance import Tolerance
@@ -120,10 +121,6 @@ def longer(tokens: Tokens, number: int) -> Iterator[tuple[Tokens, float]]:
 
 def target_law(number: int) -> Law:
     return dict(longer((), number))
-
-
-def distance(one: Law, other: Law) -> float:
-    return max(abs(one.get(key, 0.0) - other.get(key, 0.0)) for key in one.keys() | other.keys())
 
 
 @pytest.mark.parametrize("cut", [False, True])

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from fake_models import FakeModels, write_fake_models
+from fake_models import FakeModels
 
 from speculative_tts.commands import decode
-from speculative_tts.decoding import builder
 from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.loops.graphs import Graphs
 from speculative_tts.decoding.model_cache import ModelCache, process_cache
@@ -21,11 +20,6 @@ from speculative_tts.runs.sources.swap import SwapSource
 from speculative_tts.schema.decode import DecodeConfig, System
 
 Make = Callable[..., DecodeConfig]
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
-    return write_fake_models(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture
@@ -48,7 +42,7 @@ def test_an_engine_has_what_its_system_decodes_with(
     make: Make, told: list[str], parts: set[str]
 ) -> None:
     config = make(*told)
-    made = builder.build_engine(config, config.system)
+    made = Builder(config).engine(config.system)
     names = ("draft", "speculation", "multi")
     assert {name for name in names if getattr(made, name) is not None} == parts
 
@@ -57,23 +51,22 @@ def test_heads_are_of_their_systems_alone(make: Make, monkeypatch: pytest.Monkey
     monkeypatch.setattr(Builder, "multi", "heads and who chooses among them")
     for system in ("multi_token", "uncached_heads"):
         config = make(f"system={system}")
-        assert builder.build_engine(config, config.system).multi == Builder.multi
-    assert builder.build_engine(config).multi is None
+        assert Builder(config).engine(config.system).multi == Builder.multi
+    assert Builder(config).engine().multi is None
 
 
 def test_an_engine_fills_layers_by_its_refiner(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Builder, "refiner", "what fills further layers")
-    assert builder.build_engine(make(), System.target).refiner == Builder.refiner
+    assert Builder(make()).engine(System.target).refiner == Builder.refiner
 
 
-def test_an_engine_has_the_graphs_of_its_parts(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_has_the_graphs_of_its_parts(make: Make) -> None:
     class Captured(Builder):
         def __init__(self, *given: Any) -> None:
             super().__init__(*given)
             self.graphs = Graphs(lambda step: step)
 
-    monkeypatch.setattr(builder, "Builder", Captured)
-    assert builder.build_engine(make()).graphs.capture is not None
+    assert Captured(make()).engine().graphs.capture is not None
 
 
 @pytest.fixture
@@ -85,7 +78,7 @@ def swap(make: Make, monkeypatch: pytest.MonkeyPatch) -> DecodeConfig:
 
 def test_an_engine_takes_what_is_kept(make: Make) -> None:
     kept = ModelCache(1e9)
-    first, again = (builder.build_engine(make(), System.target, kept) for _ in range(2))
+    first, again = (Builder(make(), kept).engine(System.target) for _ in range(2))
     assert first.target is again.target
 
 
@@ -129,7 +122,7 @@ def test_a_targets_tokens_are_known_by_all_that_decides_them(
     """Besides their requests."""
     monkeypatch.setattr(build, "source_hash", lambda *folders: folders)
     config = make("out=runs", "sampling.top_k=7", "runtime.kernels=torch", "runtime.dtype=bfloat16")
-    engine = builder.build_engine(config)
+    engine = Builder(config).engine()
     assert build.made_by(engine.sampling, config.target, config.runtime) == {
         "target": content_hash(Path(config.target.path)),
         "rows": plain(config.target.rows),

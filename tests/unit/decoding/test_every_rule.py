@@ -10,12 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from rule_laws import CASES, COVER, NEAREST, VECTORS, shipped_rules
+from rule_laws import CASES, COVER, NEAREST, VECTORS, built, shipped_rules
 
 from speculative_tts.decoding.loops import speculation
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule
 from speculative_tts.native.library import library
-from speculative_tts.schema.kinds import build
 from speculative_tts.schema.rules import ExactRule, GroupRule, RuleConfig
 
 ROOT = Path(__file__).parents[3]
@@ -41,7 +40,7 @@ def missing(rules: dict[str, type[RuleConfig]]) -> list[str]:
             lines.append(f"{name}: a row of the rules in docs/commands.md")
         if not CASES.get(name):
             lines.append(f"{name}: its paper's law in tests/rule_laws.py")
-        elif type(build(config(), ARTEFACTS)) not in {type(case.rule) for case in CASES[name]}:
+        elif type(built(config(), ARTEFACTS)) not in {type(case.rule) for case in CASES[name]}:
             lines.append(f"{name}: a law of the rule that its settings build")
     return lines
 
@@ -63,7 +62,7 @@ def test_a_forgotten_rule_is_found() -> None:
 @pytest.mark.parametrize("block", [False, True])
 @pytest.mark.parametrize("name", ["exact", "group"])
 def test_rules_that_judge_blocks_say_so(name: str, block: bool) -> None:
-    rule: AcceptanceRule = build(RULES[name](block=block), ARTEFACTS)  # type: ignore[call-arg]
+    rule: AcceptanceRule = built(RULES[name](block=block), ARTEFACTS)  # type: ignore[call-arg]
     assert rule.judges_blocks is block
 
 

@@ -7,6 +7,7 @@ from group_laws import FAULTS, Cover, group_law, singletons
 from partition import Recorder, induced_law
 from reference import Law, autoregressive_law
 from stubs import Markov, request, speculative
+from test_enumeration import distance
 from torch import Tensor
 
 from speculative_tts.decoding.batch import Request
@@ -57,10 +58,6 @@ def law_of(kind: type[Group], cover: Cover, lookahead: int, sampler: Sampler, on
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(partition, "Watched", lambda _: Watched(cover.rule(kind), cover))
         return induced_law(decode, one, lookahead=lookahead)
-
-
-def distance(one: Law, other: Law) -> float:
-    return max(abs(one.get(key, 0.0) - other.get(key, 0.0)) for key in one.keys() | other.keys())
 
 
 @pytest.mark.parametrize("sampler", [PLAIN, CUT], ids=["plain", "top-k"])

@@ -33,6 +33,14 @@ def test_the_longest_unused_leave() -> None:
     assert kept.size == 50
     get("a", 4)
     assert loaded == ["a", "b", "c", "b", "large", "a"]
+    kept = ModelCache(room=8)
+    assert [get(name, 4) for name in "abab"] == list("abab")
+    assert (kept.size, loaded[-2:]) == (8, ["a", "b"])  # full, and not above
+
+
+def test_without_room_the_one_that_is_used_stays() -> None:
+    kept = ModelCache(room=0)
+    assert [kept.get("x", 0, made) for made in (lambda: 1, lambda: 2)] == [1, 1]
 
 
 def test_a_sweep_loads_once_and_other_weights_are_others(

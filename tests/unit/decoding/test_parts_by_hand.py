@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 import toy_lists
-from fake_models import N_CODES, FakeModels, write_fake_models
+from fake_models import N_CODES, FakeModels
 from head_stubs import layer_tensors
+from rule_laws import built
 
 from speculative_tts.assets import TINY
 from speculative_tts.commands import decode
@@ -21,15 +22,9 @@ from speculative_tts.models.recurrent import save_layer
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema.common import Similarity
 from speculative_tts.schema.drafters import LookupDrafterConfig
-from speculative_tts.schema.kinds import build
 from speculative_tts.schema.rules import DynamicRule, NeighboursRule
 
 CODES_AND_STOP, WIDE = N_CODES + 1, 50
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
-    return write_fake_models(tmp_path_factory.mktemp("models"))
 
 
 Make = Callable[..., Builder]
@@ -65,7 +60,7 @@ def test_text_rows_are_alone_in_their_groups(make: Make, tmp_path: Any) -> None:
     for parts, width in ((make(*told), CODES_AND_STOP), (with_text_rows(make(*told)), WIDE)):
         law = torch.zeros(width)
         law[-1] = 1.0
-        assert sorted(build(parts.config.rule, parts).coarse(law).tolist())[-2:] == [0.0, 1.0]
+        assert sorted(built(parts.config.rule, parts).coarse(law).tolist())[-2:] == [0.0, 1.0]
 
 
 def test_a_recurrent_drafters_folder_is_among_the_facts(
@@ -79,9 +74,9 @@ def test_a_recurrent_drafters_folder_is_among_the_facts(
 
 
 def test_rules_have_their_numbers(make: Make) -> None:
-    near = build(NeighboursRule(k=3, delta=0.25, ratio=1.5), make())
+    near = built(NeighboursRule(k=3, delta=0.25, ratio=1.5), make())
     assert (near.nearest.shape, near.delta, near.ratio) == ((CODES_AND_STOP, 3), 0.25, 1.5)
-    alike = build(DynamicRule(reach=2, gap=0.25, distance=0.75), make())
+    alike = built(DynamicRule(reach=2, gap=0.25, distance=0.75), make())
     assert (alike.reach, alike.gap, alike.distance) == (2, 0.25, 0.75)
 
 
@@ -90,9 +85,9 @@ def test_matches_may_be_of_one_length_and_no_shorter_than_the_longest(make: Make
     for longest, shortest in ((3, 2), (2, 2)):
         given = LookupDrafterConfig(longest=longest, shortest=shortest)
         expected = LookupDrafter(CODES_AND_STOP, cpu, longest, shortest)
-        assert build(given, make()) == expected
+        assert built(given, make()) == expected
     with pytest.raises(ValueError, match=r"^drafter.shortest 3 is above drafter.longest 2; lower"):
-        build(LookupDrafterConfig(longest=2, shortest=3), make())
+        built(LookupDrafterConfig(longest=2, shortest=3), make())
 
 
 def test_a_gpu_has_to_be_there(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

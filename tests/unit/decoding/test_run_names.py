@@ -9,14 +9,7 @@ import pytest
 from speculative_tts.native import library
 from speculative_tts.native.library import kernel_label
 from speculative_tts.runs import naming
-from speculative_tts.runs.naming import (
-    LAWS,
-    OWN_LAWS,
-    remove,
-    run_name,
-    search_label,
-    with_sizes,
-)
+from speculative_tts.runs.naming import LAWS, OWN_LAWS, remove, run_name, search_label
 from speculative_tts.schema.common import (
     CheckpointConfig,
     CodecConfig,
@@ -145,6 +138,13 @@ def test_another_run_has_another_name(tmp_path: Path) -> None:
         {"timing": 3},
         {"limit": 5},
         {"target": replace(plain.target, rows=RowsConfig(code="<c{}>"))},
+        {"target": replace(plain.target, instruction="Be kind.<|endofprompt|>")},
+        {"seed": 1},
+        {"lookahead": 4},
+        {"system": System.draft},
+        {"rule": ToleranceRule(beta=0.0)},
+        {"rule": ToleranceRule(beta=0.1)},
+        {"drafter": HeadsDrafterConfig(), "viterbi": ViterbiConfig(mode=PathMode.none)},
     ]
     signatures |= {run_name(replace(plain, **other))[-8:] for other in changes}
     (tmp_path / "codec").write_text("other content")
@@ -225,13 +225,13 @@ def test_settings_that_came_later_count_once_they_differ(tmp_path: Path) -> None
     ],
 )
 def test_a_default_size_is_written_out(tmp_path: Path, groups: GroupsConfig, size: float) -> None:
-    found = with_sizes(config(tmp_path, rule=GroupRule(groups=groups, block=True)))
-    assert found.rule == GroupRule(groups=replace(groups, mean_size=size), block=True)
-    exact = config(tmp_path)
-    assert with_sizes(exact) is exact
+    given = config(tmp_path, rule=GroupRule(groups=groups, block=True))
+    assert naming.settings(given)["rule"]["groups"]["mean_size"] == size
+    sized = replace(given, rule=GroupRule(groups=replace(groups, mean_size=size), block=True))
+    assert run_name(given) == run_name(sized)
 
 
-def test_a_gpu_is_what_models_compute_with(tmp_path: Path) -> None:
+def test_a_gpu_is_what_models_compute_with() -> None:
     assert kernel_label(RuntimeConfig(device=Device.cuda)) == "cuda"
     assert kernel_label(RuntimeConfig(kernels=Kernels.torch)) == "torch"
 
@@ -262,10 +262,10 @@ def test_rounds_drafted_in_8_bits_have_a_name_of_their_own(
     names = set()
     for kernels in ("native-avx2", "torch"):
         monkeypatch.setattr(library, "kernel_name", lambda kernels=kernels: kernels)
-        for dtype in (DrafterDType.int8, DrafterDType.float32):
+        for dtype in DrafterDType:
             drafter = RecurrentDrafterConfig(path=path, dtype=dtype)
             names.add(run_name(config(tmp_path, drafter=drafter)))
-    assert len(names) == 4
+    assert len(names) == 2 * len(DrafterDType)
 
 
 def test_dotted_keys_are_taken_out_where_they_are() -> None:

@@ -15,7 +15,6 @@ from toy_lists import RATE, ToyCodec, ToyVoiceCodec, sounding
 from speculative_tts.caches import store
 from speculative_tts.codecs.audio import UnfitWaveError
 from speculative_tts.decoding.batch import Request
-from speculative_tts.decoding.model_cache import ModelCache, folder_size
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.runs import voices as module
 from speculative_tts.runs.target_tokens import TargetTokens, key_of_request
@@ -170,27 +169,3 @@ def test_requests_are_the_same_by_all_that_the_target_reads() -> None:
     changed = [replace(one, **{name: value}) for name, value in others.items()]  # type: ignore[arg-type]
     changed += [replace(one, prompt=prompt) for prompt in (one.prompt + 1, one.prompt.T)]
     assert len({key, *map(key_of_request, changed)}) == 8
-
-
-def test_things_stay_while_there_is_room() -> None:
-    kept, loaded = ModelCache(10), list[str]()
-
-    def get(name: str, size: int) -> str:
-        return kept.get(name, size, lambda: loaded.append(name) or name.upper())  # type: ignore[func-returns-value]
-
-    assert [get("a", 4), get("b", 6), get("a", 4), get("b", 6)] == ["A", "B", "A", "B"]
-    assert (kept.size, loaded) == (10, ["a", "b"])  # full, and not above
-    get("a", 4)
-    get("c", 1)  # b leaves, the longest unused
-    assert (kept.size, get("a", 4), loaded) == (5, "A", ["a", "b", "c"])
-    get("d", 11)  # alone
-    assert kept.size == 11
-    nothing = ModelCache(0)
-    assert [nothing.get("x", 0, lambda: 1), nothing.get("x", 0, lambda: 2)] == [1, 1]
-
-
-def test_a_folders_size_is_that_of_its_files(tmp_path: Path) -> None:
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "a").write_bytes(b"12345")
-    (tmp_path / "b").write_bytes(b"1")
-    assert (folder_size(tmp_path), folder_size(tmp_path / "b")) == (6, 1)

@@ -4,7 +4,7 @@ They run on tensors without numbers (device meta), are traced without a break, a
 of the loops that look.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -23,18 +23,11 @@ from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models import host
 from speculative_tts.models.decoder import attention
-from speculative_tts.native import library
-from speculative_tts.schema.decode import Kernels
+
+pytestmark = pytest.mark.usefixtures("torchs_kernels")
 
 META = torch.device("meta")
 shapes_of = partial(moved, device=META)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def torchs_kernels() -> Iterator[None]:
-    library.select(Kernels.torch)
-    yield
-    library.select(Kernels.auto)
 
 
 @pytest.mark.parametrize(

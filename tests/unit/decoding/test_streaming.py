@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from fake_models import FakeModels, write_fake_models
+from fake_models import FakeModels
 
 from speculative_tts.commands import decode
-from speculative_tts.decoding.builder import build_engine
+from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.streaming import STREAMED, Stream, growing
 from speculative_tts.evaluation.rows import decode_counts
@@ -18,16 +18,11 @@ from speculative_tts.runs.folder import read_records
 from speculative_tts.schema.decode import System
 
 
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
-    return write_fake_models(tmp_path_factory.mktemp("models"))
-
-
 def engine_of(system: System, models: FakeModels, kernels: str) -> Engine:
     """Of random models; of the shipped target where its heads speak."""
     multi = system is System.multi_token
     chosen = ["method=mtp", "heads.n=4"] if multi else [*models.overrides, f"system={system.name}"]
-    return build_engine(decode.main.compose([*chosen, f"runtime.kernels={kernels}"]), system)
+    return Builder(decode.main.compose([*chosen, f"runtime.kernels={kernels}"])).engine(system)
 
 
 @pytest.mark.parametrize("kernels", ["auto", "torch"])
@@ -52,9 +47,8 @@ def test_a_stream_is_the_utterance(system: System, kernels: str, models: FakeMod
 
 
 def test_systems_that_make_no_speech_bit_by_bit_say_so() -> None:
-    engine = build_engine(
-        decode.main.compose(["target=tiny_valle", "method=target"]), System.target
-    )
+    config = decode.main.compose(["target=tiny_valle", "method=target"])
+    engine = Builder(config).engine(System.target)
     prompt = Prompt("one", "two", torch.zeros(4, 20, dtype=torch.int64))
     request = engine.request("u", prompt, 0)
     with pytest.raises(ValueError, match="makes waves of whole utterances only; leave streaming"):

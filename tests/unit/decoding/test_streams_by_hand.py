@@ -192,10 +192,10 @@ def test_a_block_rules_weights_divide_and_hardly_possible_rejections_are_none(
     laws = torch.tensor([[[1.0, 3.0]]])
     tools.verified(laws, laws, Round(yes, one, one, ~yes, ~yes, torch.tensor([[0.5]])))
     tools.verified(laws, laws, Round(~yes, one, one, ~yes, ~yes))
-    assert tools.sums["expected_trials"] == [counted]
-    assert tools.sums["expected_rejections"] == [pytest.approx(1 / trials)]
+    assert tools.sums()["expected_trials"] == [counted]
+    assert tools.sums()["expected_rejections"] == [pytest.approx(1 / trials)]
     assert rule.drafts.tolist() == [[0.5, 1.5]]
     assert (tools.per_round, tools.positions) == ([[1, 1]], [1])
     tools.verified(laws, laws, Round(yes, one, one, ~yes, ~yes))
-    assert tools.sums["expected_trials"] == [2 * counted]
+    assert tools.sums()["expected_trials"] == [2 * counted]
     assert rule.drafts.tolist() == [[0.25, 0.75]]

@@ -78,16 +78,16 @@ def test_not_scored_yet(tmp_path: Path) -> None:
 
 def test_comparison_averages_seeds_and_pairs_utterances(seeds: list[Path]) -> None:
     result = compare(seeds[:1], seeds[1:], ("lm_rtf", "wer"), HOW)
-    assert result["lm_rtf"].difference == pytest.approx(0.15)
+    assert result["lm_rtf"].value == pytest.approx(0.15)
     assert result["lm_rtf"].n == 10
     assert result["lm_rtf"].p == 2.0**-9  # ten signs agree
-    assert result["wer"].difference is None
+    assert result["wer"].value is None
 
 
 def test_holm_over_systems(seeds: list[Path]) -> None:
     systems = {"one": [seeds[1]], "two": [seeds[2]]}
     result = compare_all([seeds[0]], systems, ("lm_rtf",), HOW)
-    assert result["one"]["lm_rtf"].p_holm == 2 * 2.0**-9
+    assert result["one"]["lm_rtf"].tests["holm"] == 2 * 2.0**-9
 
 
 def test_nothing_shared(seeds: list[Path], make_run: Callable[..., Path]) -> None:

@@ -161,9 +161,12 @@ def test_codes_begin_at_an_offset_and_are_so_many(tmp_path: Path) -> None:
             {"assistant": "<|SPEECH_GENERATION_END|>"},
             r"rows\.end <\|SPEECH_GENERATION_END\|> ends the speech and is in the prompt too",
         ),
+        ({"code": "<|speech_{}|>"}, r"no token of .* looks like <\|speech_{}\|>; its last token"),
+        ({"end": "<|STOP|>"}, r"has no token <\|STOP\|>; name the checkpoint's own"),
+        ({"user": "<|SAY|>{text}"}, r"has no token <\|SAY\|>"),
     ],
 )
-def test_markers_are_no_codes(rows: dict[str, str], message: str) -> None:
+def test_names_that_fit_no_code_or_marker_are_said(rows: dict[str, str], message: str) -> None:
     """An end that was one of the codes too decoded in silence, with two ids for one row."""
     with pytest.raises(ValueError, match=message):
         load_layout(checkpoint("1b", **rows))
@@ -211,19 +214,6 @@ def test_a_stored_head_that_differs_from_tied_embeddings_counts_with_a_warning(
     del state["lm_head.weight"]
     with pytest.raises(ValueError, match=r"has no tensor lm_head\.weight"):
         state_matrices(replace(config, tied=False), state, folder)
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ({"code": "<|speech_{}|>"}, r"no token of .* looks like <\|speech_{}\|>; its last token"),
-        ({"end": "<|STOP|>"}, r"has no token <\|STOP\|>; name the checkpoint's own"),
-        ({"user": "<|SAY|>{text}"}, r"has no token <\|SAY\|>"),
-    ],
-)
-def test_names_that_match_nothing_are_said(rows: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        load_layout(checkpoint("1b", **rows))
 
 
 def test_texts_that_cannot_be_spoken() -> None:

@@ -106,6 +106,7 @@ def test_every_change_is_of_a_folder_that_loads(folder: Path) -> None:
         (setting(model_type=["llama"]), r"config\.json: model_type is \[\"llama\"\]|no speech LM"),
         (lambda folder: (folder / WEIGHTS).write_text(LFS), r"safetensors is not readable .* copy"),
         (looping, "model.safetensors"),
+        (lambda folder: (folder / "adapter_config.json").write_text("{}"), "holds an adapter"),
         (adapter_alone, r"model holds an adapter .*merge_and_unload"),
         (indexed("model-00002-of-00002.safetensors"), r"00002-of-00002\.safetensors .* copy it"),
         (

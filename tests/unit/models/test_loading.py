@@ -187,13 +187,6 @@ def test_a_tensor_that_nobody_reads_is_refused(
         load(folder)
 
 
-def test_what_is_computed_anew_is_not_needed(folder: Path) -> None:
-    before = logits(folder)
-    name = "model.layers.0.self_attn.rotary_emb.inv_freq"
-    rewrite(folder, lambda state: state.update({name: torch.zeros(8)}))
-    torch.testing.assert_close(logits(folder), before, rtol=0, atol=0)
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -225,12 +218,6 @@ def test_shards_hold_what_their_index_names(sharded: Path) -> None:
     save_file(load_file(first) | load_file(second), second)
     with pytest.raises(ValueError, match="is in another shard too; copy it"):
         read_state(sharded)
-
-
-def test_an_adapter_is_not_left_out_in_silence(folder: Path) -> None:
-    (folder / "adapter_config.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"holds an adapter .*merge_and_unload"):
-        load(folder)
 
 
 def test_pickled_weights_name_the_remedy(folder: Path) -> None:

@@ -15,5 +15,5 @@ def test_the_table_follows_from_the_scores() -> None:
 
 def test_a_system_whose_scores_do_not_ship_is_named() -> None:
     pair = Pair("a minus b", ("sentences", "no-such-run"), ("sentences", "target-s0-"))
-    with pytest.raises(ValueError, match="sentences/scores has no run no-such-run; keep its"):
+    with pytest.raises(ValueError, match="sentences has no scores of no-such-run; keep them"):
         line(RESULTS, pair)

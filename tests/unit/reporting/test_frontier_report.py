@@ -97,3 +97,26 @@ def test_sweeps_in_the_same_folder_are_other_points(
         row["series"] for row in lines("frontier") if row["plot"] == "Word errors by the clock"
     }
     assert {series.partition(", ")[0] for series in clock} >= {"PCG", "SSD"}
+
+
+def test_lookaheads_are_rows_and_points_of_their_own(tmp_path: Path) -> None:
+    """Those of the target alone in the folder, as of the one that speaks any sentence."""
+    runs, out, other = tmp_path / "runs", tmp_path / "out", {"target": {"name": "other"}}
+    make_run(runs, "target", n=12, **other)
+    for lookahead, beta in ((2, 0.0), (2, 0.4), (6, 0.4)):
+        own: dict[str, Any] = {"rule": "tolerance", "lookahead": lookahead, "beta": beta}
+        make_run(runs, "speculative", n=12, **own, **other)
+    main([f"runs={runs}", f"out={out}", "paper=frontier", "page=false"])
+    with (out / "frontier" / "lookaheads.csv").open() as file:
+        rows = {row["key"]: row["acceptance_length"] for row in csv.DictReader(file)}
+    assert len({rows["lm 0 2"], rows["lm 0.4 2"], rows["lm 0.4 6"]}) == 3
+    assert not rows["lm 0.4 3"]
+    assert not rows["recurrent 0.4 6"]
+    with (out / "frontier" / "over_lookahead.csv").open() as file:
+        points = [row for row in csv.DictReader(file) if row["plot"] == "Acceptance length"]
+    assert {(row["series"], row["tag"]) for row in points} >= {
+        ("second model, β 0", "2"),
+        ("second model, β 0.4", "6"),
+    }
+    at = {(row["series"], row["tag"]): row["y"] for row in points}
+    assert at["second model, β 0.4", "6"] == rows["lm 0.4 6"]

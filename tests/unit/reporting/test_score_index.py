@@ -2,7 +2,7 @@
 
 import pytest
 from kept_runs import RESULTS
-from score_index import ENDING, INDEX, PAGE, Source, cells, figures, index, page, read_scores
+from score_index import INDEX, PAGE, Source, cells, figures, index, page, read_scores
 from shipped import read_csv
 
 SOURCES = [Source(**row) for row in read_csv(RESULTS / INDEX)]
@@ -12,8 +12,7 @@ SYSTEMS = sorted({(one.folder, one.runs) for one in SOURCES})
 
 @pytest.mark.parametrize(("folder", "runs"), SYSTEMS, ids=str)
 def test_scores_give_every_cell_that_the_index_says(folder: str, runs: str) -> None:
-    files = [RESULTS / folder / "scores" / f"{run}{ENDING}" for run in runs.split()]
-    found = figures([row for file in files for row in read_scores(file)])
+    found = figures(read_scores(RESULTS / folder, runs.split()))
     for one in SOURCES:
         if (one.folder, one.runs) == (folder, runs):
             assert CELLS[one.table, one.key, one.column] == found, one
@@ -31,5 +30,5 @@ def test_the_index_has_every_cell_that_the_scores_give() -> None:
 
 def test_a_word_that_was_heard_wrong_changes_the_figures() -> None:
     folder, runs = SYSTEMS[0]
-    rows = read_scores(RESULTS / folder / "scores" / f"{runs.split()[0]}{ENDING}")
+    rows = read_scores(RESULTS / folder, runs.split()[:1])
     assert figures(rows) != figures(rows[:-1])

@@ -65,7 +65,7 @@ def test_cells_by_base_and_by_the_sampler_of_pcgs_paper() -> None:
     base = cells("sentences/base/ssd/table1", "target")
     assert_cell(scores("sentences/base", "target-s0"), "wer", base)
     seed = cells("sentences/base_seeds/ssd/table1", "target")
-    assert_cell(scores("sentences/base_seeds", "target-s1"), "wer", seed)
+    assert_cell(scores("sentences/base_seeds", "target-"), "wer", seed)
     folder, table = "sentences/pcg_sampler", cells("sentences/pcg_sampler/pcg/table2", "10.3")
     assert_difference(
         scores(folder, "target-s0"),
@@ -104,17 +104,16 @@ def points(a: list[ScoreRow], b: list[ScoreRow]) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize(
-    ("column", "table"), [(3, "speeds"), (4, "speeds/slt"), (5, "speeds/slt_first")]
+    ("column", "table"), [(1, "speeds"), (2, "speeds/slt"), (3, "speeds/slt_first")]
 )
-def test_every_pass_of_the_clock_stands_on_the_results_page(column: int, table: str) -> None:
-    page = (RESULTS / "README.md").read_text(encoding="utf-8")
-    (section,) = (one for one in page.split("\n## ") if one.startswith("Any English sentence"))
-    lines = [one for one in section.splitlines() if one.startswith(("| `drafter", "| 7-layer"))]
+def test_every_pass_of_the_clock_stands_on_the_page_of_hours(column: int, table: str) -> None:
+    page = (RESULTS / "speeds/hours.md").read_text(encoding="utf-8")
+    lines = [one for one in page.splitlines() if one.startswith(("| `drafter", "| 7-layer"))]
     keys = ["recurrent-2", "recurrent-3", "ssd-0.2-3", "ssd-0.4-3", "pcg-37.5-3", "pcg-230-3"]
     for line, key in zip(lines, [*keys, "second-3", "second_ssd-0.4-3"], strict=True):
         row = cells(f"{table}/sentences", key)
         mean, low, high = (f"{float(row[f'speedup{one}']):.2f}" for one in ("", "_low", "_high"))
-        assert line.split(" | ")[column - 1] == f"{mean} [{low}, {high}]"
+        assert line.strip("| ").split(" | ")[column] == f"{mean} [{low}, {high}]"
 
 
 @pytest.mark.parametrize("run", ["6c5b22be", "132c5c8c", "96693e37"])

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from killed_trainings import killed_before
 from small_target import save_codes
 
 from speculative_tts.commands.train_draft import main
@@ -12,7 +13,6 @@ from speculative_tts.models.families.registry import load_layout
 from speculative_tts.schema.common import CheckpointConfig, RowsConfig
 from speculative_tts.training.data.columns import Columns
 from speculative_tts.training.data.pairs import PromptedSequences, sequence_writer
-from speculative_tts.training.draft import DraftTraining
 
 LLASA = Path(__file__).parents[2] / "golden/llasa/model_8b_style"
 STEPS, SIZE = 5, 4
@@ -41,21 +41,12 @@ def test_a_draft_says_how_many_and_a_kill_loses_none(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     limit, expected = middle(tmp_path)
     assert 0 < expected < STEPS * SIZE
     options = [*arguments(tmp_path, limit), "layers=[0,1,3]", f"steps={STEPS}"]
     options += [f"batch_size={SIZE}", "save_every=2", "eval_every=5", "warmup=1"]
-    step = DraftTraining.run_step
-
-    def dies(self: DraftTraining) -> dict[str, object]:
-        if self.step == 3:
-            raise KeyboardInterrupt
-        return step(self)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(DraftTraining, "run_step", dies)
+    with killed_before(3):
         assert main(options) == 130
     capsys.readouterr()
     assert main(options) == 0

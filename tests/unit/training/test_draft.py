@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from accelerate.utils import DistributedType
+from killed_trainings import killed_at
 from safetensors.torch import load_file, save_file
 from small_target import LAYOUT, save_target
 from transformers import AutoModelForCausalLM
@@ -25,7 +26,6 @@ from speculative_tts.training.data.columns import Columns
 from speculative_tts.training.data.pairs import (
     IGNORED,
     PromptedSequences,
-    SequenceBatch,
     SequenceWriter,
     load_data,
     write_rows,
@@ -34,11 +34,7 @@ from speculative_tts.training.devices import accelerator_for
 from speculative_tts.training.draft import DraftTraining, make_draft
 from speculative_tts.training.heads import train_heads
 from speculative_tts.training.journal import silent
-from speculative_tts.training.objective import (
-    Objective,
-    expected_acceptance,
-    warn_of_other_codes,
-)
+from speculative_tts.training.objective import Objective, expected_acceptance, warn_of_other_codes
 
 WRITING = SequenceWriter(partial(write_rows, LAYOUT, LAYOUT.eos_id, None), LAYOUT.eos_id)
 
@@ -125,6 +121,20 @@ def test_finished_training_is_skipped_and_other_settings_are_refused(tmp_path, c
     assert (tmp_path / "draft/model.safetensors").stat() == before
     with pytest.raises(ValueError, match=r"was made with learning_rate=0.01, now 0.5"):
         train(dataclasses.replace(config, learning_rate=0.5))
+
+
+def test_a_loss_that_had_no_weight_and_is_gone_is_no_other_setting(tmp_path, config):
+    first, path = train(config), tmp_path / "draft/training/settings.json"
+    made = json.loads(path.read_text())
+
+    def write(weight):
+        path.write_text(json.dumps(made | {"losses": made["losses"] | {"former": weight}}))
+
+    write(0.0)
+    assert train(config) == first
+    write(1.0)
+    with pytest.raises(ValueError, match=r"was made with losses=\{.*'former': 1.0\}, now"):
+        train(config)
 
 
 def test_distillation_raises_acceptance_above_cross_entropy(tmp_path, config):
@@ -293,12 +303,6 @@ def test_an_epoch_takes_every_utterance_once(codes):
     assert len(own) == 24
 
 
-def test_batch_moves(codes):
-    batch = SequenceBatch(*torch.zeros(2, 1, 2, dtype=torch.int64)).to(torch.device("meta"))
-    assert batch.inputs.is_meta
-    assert batch.targets.is_meta
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -338,12 +342,8 @@ def test_muon_trains_the_layers_and_resumes_where_it_was(tmp_path, config):
     whole = dataclasses.replace(config, out=str(tmp_path / "whole"))
     train(whole)
 
-    def killed(row):
-        if row["step"] == 5:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        train(config, killed)
+        train(config, killed_at(5))
     train(config)
     once, twice = weights(tmp_path / "whole"), weights(tmp_path / "draft")
     assert all(torch.equal(tensor, twice[name]) for name, tensor in once.items())

@@ -11,6 +11,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 from cosyvoice_folders import SIZES, write_official
+from killed_trainings import killed_before
 from small_target import save_codes
 
 from speculative_tts.commands.train_heads import main
@@ -27,7 +28,6 @@ from speculative_tts.training.checkpoint import read_checkpoint
 from speculative_tts.training.data.pairs import IGNORED, SequenceBatch, load_data
 from speculative_tts.training.draft import speech_sampler
 from speculative_tts.training.headed import States, head_targets, states_of
-from speculative_tts.training.loop import Training
 from speculative_tts.training.losses import mix
 from speculative_tts.training.recurrent import RecurrentTrunk, StepLosses, TrainableRecurrence
 from speculative_tts.training.state import settings_of
@@ -137,20 +137,12 @@ def test_heads_learn_and_belong_to_their_target(
 
 @pytest.mark.parametrize("extra", [[], JOINT, [*JOINT, "codes_from=mix"]])
 def test_a_killed_training_ends_where_another_does(
-    arguments: list[str], tmp_path: Path, extra: list[str], monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], tmp_path: Path, extra: list[str]
 ) -> None:
     save_codes(tmp_path / "own")
     arguments = [*arguments, f"own={tmp_path / 'own'}"]
     assert main([*arguments, *extra, f"out={tmp_path / 'whole'}"]) == 0
-    step = Training.run_step
-
-    def dies(self: Training) -> dict[str, object]:
-        if self.step == 5:
-            raise KeyboardInterrupt
-        return step(self)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Training, "run_step", dies)
+    with killed_before(5):
         assert main([*arguments, *extra, f"out={tmp_path / 'killed'}"]) == 130
     assert main([*arguments, *extra, f"out={tmp_path / 'killed'}"]) == 0
     whole, killed = (read_heads(tmp_path / name)[0] for name in ("whole", "killed"))
@@ -158,14 +150,6 @@ def test_a_killed_training_ends_where_another_does(
     if extra:
         assert (tmp_path / "whole" / "target" / "speech.json").is_file()
         assert read_heads(tmp_path / "whole")[1]["target"] == target_hash(tmp_path / "whole/target")
-
-
-@pytest.mark.parametrize("wrong", ["n=1", "steps=0", "learning_rate=0", "sequences=0"])
-def test_mistakes_are_told(
-    arguments: list[str], tmp_path: Path, wrong: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*arguments, wrong, f"out={tmp_path}"]) == 2
-    assert wrong.partition("=")[0] in capsys.readouterr().err
 
 
 def test_a_cosyvoice_target_gets_heads_of_its_speech_rows(codes: Path, tmp_path: Path) -> None:

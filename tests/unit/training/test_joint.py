@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import torch
+from killed_trainings import killed_before
 from safetensors.torch import load_file
 from small_target import save_codes
 from valle_folders import write_valle
@@ -121,19 +122,10 @@ def test_a_killed_training_ends_where_another_does(
     tmp_path: Path,
     dies_in: type[BoundedTraining[object]],
     whole: tuple[Path, dict[str, Any]],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Dropout too is a function of the batch's number."""
     again = ["recipe=valle_heads", *arguments, *place(tmp_path)]
-    step = dies_in.run_step
-
-    def dies(self: BoundedTraining[object]) -> dict[str, object]:
-        if self.step == 5:
-            raise KeyboardInterrupt
-        return step(self)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(dies_in, "run_step", dies)
+    with killed_before(5, dies_in):
         assert main(again) == 130
     assert main(again) == 0
     for name in ("target/model.safetensors", "heads/heads.safetensors"):

@@ -1,6 +1,5 @@
 import pytest
 import torch
-from group_laws import Cover
 
 from speculative_tts.training.losses import (
     acceptance,
@@ -57,52 +56,6 @@ def test_lk_gradient_is_tvs_over_alpha(logits):
     (of_tv,) = torch.autograd.grad(tv(target, draft).sum(), draft)
     alpha = acceptance(target, draft).detach()[:, None]
     torch.testing.assert_close(of_lk, of_tv / alpha)
-
-
-COVER = Cover(9, ((0, 1, 3), (1, 2, 5), (4,), (3, 6, 7, 8)), (1.0, 2.0, 1.0, 0.5))
-
-
-@pytest.fixture
-def coarse():
-    return COVER.rule().coarse
-
-
-def test_group_loss_by_enumeration(logits, coarse):
-    """-log sum_k min(P_c(k), Q_c(k)), weights from their definition."""
-    target, draft = logits
-    q, p = (x.double().softmax(-1) @ COVER.weights().T for x in (target, draft))
-    expected = -torch.minimum(q, p).sum(-1).log()
-    mixed = mix({"group": 2.0}, draft, torch.zeros(5, dtype=torch.long), target, coarse=coarse)
-    torch.testing.assert_close(mixed.double(), 2 * expected, rtol=1e-5, atol=1e-6)
-    assert (expected < lk(target, draft)).all()  # groups are accepted more often than tokens
-
-
-def test_groups_of_one_are_tokens(logits):
-    alone = Cover(9, tuple((token,) for token in range(9)), (1.0,) * 9).rule().coarse
-    torch.testing.assert_close(lk(*logits, alone), lk(*logits))
-
-
-def test_group_gradient_is_that_of_differences(logits, coarse):
-    target, draft = (x.double() for x in logits)
-    draft.requires_grad_()
-
-    def loss(given):
-        q, p = target.softmax(-1), given.softmax(-1)
-        return -torch.minimum(coarse(q), coarse(p)).sum(-1).log()
-
-    assert torch.autograd.gradcheck(loss, draft)
-    (found,) = torch.autograd.grad(lk(target, draft, coarse).sum(), draft)
-    (wanted,) = torch.autograd.grad(loss(draft).sum(), draft)
-    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
-
-
-def test_group_descent_raises_what_the_group_rule_accepts(logits, coarse):
-    target, draft = logits
-    before, found = acceptance(target, draft, coarse).mean(), draft.clone().requires_grad_()
-    for _ in range(30):
-        (gradient,) = torch.autograd.grad(lk(target, found, coarse).sum(), found)
-        found = (found - 0.5 * gradient).detach().requires_grad_()
-    assert acceptance(target, found, coarse).mean() > before + 0.1
 
 
 def test_hopeless_positions_stay_finite():

@@ -11,10 +11,10 @@ import pytest
 from own_store import LONG, make, names, read, rows
 
 from speculative_tts.commands import train_heads
+from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.models.families.registry import load_layout
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.runs import build
 from speculative_tts.schema.common import CheckpointConfig, CodecConfig
 from speculative_tts.schema.decode import EngineConfig, System
 from speculative_tts.schema.train import CodesFrom, TrainHeadsConfig
@@ -34,7 +34,7 @@ def test_texts_are_said_by_the_target(models: FakeModels, tmp_path: Path) -> Non
         codec=CodecConfig(name="tiny", path=str(models.root / "codec")),
     )  # fmt: skip
     config.sampling.max_tokens_per_word = 20
-    engine = build.build_engine(config, System.target)
+    engine = Builder(config).engine(System.target)
     said = {row["id"]: row for row in read(own / "train-own-0000.parquet")}
     recorded = rows("train", 0, 5)
     alone = engine.request("train-0000/4", Prompt(str(recorded[4]["text"])), 0)

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from killed_trainings import killed_at
 from safetensors.torch import load_file
 
 from speculative_tts.codecs.tiny import TOKEN_FEATURES, TinyCodec
@@ -93,13 +94,10 @@ def test_a_killed_training_ends_where_an_undisturbed_one_does(
     prepared: Path, tmp_path: Path
 ) -> None:
     train_sentences(recipe(prepared, tmp_path / "whole"), accelerator_for(Device.cpu))
-
-    def killed(row: dict[str, object]) -> None:
-        if row["step"] == 3:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        train_sentences(recipe(prepared, tmp_path / "cut"), accelerator_for(Device.cpu), killed)
+        train_sentences(
+            recipe(prepared, tmp_path / "cut"), accelerator_for(Device.cpu), killed_at(3)
+        )
     train_sentences(recipe(prepared, tmp_path / "cut"), accelerator_for(Device.cpu))
     whole, cut = (
         load_file(tmp_path / name / "target/model.safetensors") for name in ("whole", "cut")

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from killed_trainings import killed_at
 from safetensors.torch import load_file
 
 from speculative_tts.codecs.tiny import TOKEN_FEATURES, TinyCodec
@@ -68,13 +69,8 @@ def fresh(out: Path) -> TargetTraining:
 def test_resumed_run_equals_undisturbed_run(tmp_path: Path) -> None:
     whole = fresh(tmp_path / "whole")
     whole.run()
-
-    def killed(row: dict[str, object]) -> None:
-        if row["step"] == 5:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        fresh(tmp_path / "cut").run(killed)
+        fresh(tmp_path / "cut").run(killed_at(5))
     resumed = fresh(tmp_path / "cut")
     resumed.run()
     for name, value in resumed.parameters.items():

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from killed_trainings import killed_at
 from safetensors.torch import load_file
 
 from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
@@ -142,15 +143,10 @@ def test_fresh_heads_look_back() -> None:
 @pytest.mark.parametrize("kind", [TinyARTraining, TinyNARTraining])
 def test_resumed_run_equals_undisturbed_run(kind: type[StageTraining], tmp_path: Path) -> None:
     """A kill after a step that was logged but not saved."""
-
-    def killed(row: dict[str, object]) -> None:
-        if row["step"] == 5:
-            raise KeyboardInterrupt
-
     undisturbed, resumed = fresh(), fresh()
     kind(tmp_path / "whole", undisturbed).run()
     with pytest.raises(KeyboardInterrupt):
-        kind(tmp_path / "cut", fresh()).run(killed)
+        kind(tmp_path / "cut", fresh()).run(killed_at(5))
     again = kind(tmp_path / "cut", resumed)
     again.run()
     for name, value in undisturbed.valle.state().items():

@@ -24,13 +24,13 @@ from static_loops import (
 )
 from triton_tests import needs_triton
 
-from speculative_tts.bench.gpu_limits import TorchKernels
 from speculative_tts.decoding.drafters.block import BlockDrafter
 from speculative_tts.decoding.loops.graphs import Loop
 from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.models.gpu.triton_runtime import anywhere
 from speculative_tts.native import library
 from speculative_tts.schema.decode import Kernels
+from speculative_tts_benchmarks.gpu_limits import TorchKernels
 
 pytestmark = needs_triton
 META = torch.device("meta")

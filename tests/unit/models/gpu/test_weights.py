@@ -10,9 +10,6 @@ import torch
 from head_stubs import layer_tensors
 from static_loops import moved
 
-from speculative_tts.bench.coin import TossedSpeculation
-from speculative_tts.bench.gpu_limits import kernels_of
-from speculative_tts.bench.sizes import COSYVOICE2
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter
@@ -24,6 +21,9 @@ from speculative_tts.models.recurrent import RecurrentLayer
 from speculative_tts.native import library
 from speculative_tts.provenance import provenance
 from speculative_tts.schema.common import Device
+from speculative_tts_benchmarks.coin import TossedSpeculation
+from speculative_tts_benchmarks.gpu_limits import kernels_of
+from speculative_tts_benchmarks.sizes import COSYVOICE2
 
 CPU, META = torch.device("cpu"), torch.device("meta")
 SHAPE = {"layers": 3, "hidden": 32, "heads": 4, "kv_heads": 2, "head_dim": 8, "intermediate": 64}
