@@ -64,7 +64,7 @@ class Observed(Protocol):
 
 
 class PassSpan(NamedTuple):
-    """Which new positions of a pass all rows see, and of which states are returned."""
+    """New positions of a pass that all rows see, and those whose states are returned."""
 
     prefix: int = 0  # the first positions
     keep: int | None = None  # the last positions; None: all

@@ -78,7 +78,7 @@ class TrainableRecurrence(nn.Module):
 
 
 class StepLosses(NamedTuple):
-    """How each step of a layer is judged: its loss, by the distribution that the target samples."""
+    """Loss of each step of a layer, by the distribution that the target samples."""
 
     loss: Loss
     sampler: Sampler  # the target's

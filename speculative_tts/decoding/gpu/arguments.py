@@ -47,7 +47,7 @@ class Choice(NamedTuple):
 
 
 class Penalised(NamedTuple):
-    """What a repetition penalty reads: ids of the prompt, [batch, vocab], and those spoken."""
+    """Ids of the prompt and spoken ones, of which a repetition penalty makes less."""
 
     prompted: "Tensor"  # bool [batch, vocab]
     history: "Tensor"  # int64 [batch, capacity]
@@ -82,7 +82,7 @@ class RecentWindow(NamedTuple):
     again: bool
 
 
-class Rows(NamedTuple):
+class RowArguments(NamedTuple):
     """Tensors of a `BatchState`, of which kernels read and change what they need."""
 
     tokens: "Tensor"  # int64 [batch, capacity]
@@ -121,7 +121,7 @@ class InputTensors(NamedTuple):
 
 
 class InputSizes(NamedTuple):
-    """Which positions a pass has: `number` from `offset` after the newest, then those ahead."""
+    """Positions of a pass: `number` from `offset` after the newest, then those ahead."""
 
     offset: int
     number: int
@@ -169,7 +169,7 @@ class JudgingConstants(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """What was decided of each row's draft, [batch] all."""
+    """Decision about each row's draft, [batch] all."""
 
     accepted: "Tensor"  # int64
     drafted: "Tensor"  # int64
@@ -213,7 +213,7 @@ class PromptIds(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """How long a match of newest tokens may be, and has to be."""
+    """Longest and shortest match of newest tokens that counts."""
 
     longest: int
     shortest: int

@@ -21,7 +21,7 @@ class HeadStates(NamedTuple):
 
 
 class Endings(NamedTuple):
-    """What each head says of the speech's end, [batch, number] all."""
+    """Each head's word on the speech's end, [batch, number] all."""
 
     over: "Tensor"  # float32, the probability that it has ended, or 1 where that is likelier
     likeliest: "Tensor"  # int64, of the stop ids
@@ -36,7 +36,7 @@ class EndingConstants(NamedTuple):
     sure: bool  # it is certain where a stop id is the likeliest
 
 
-class Lattice(NamedTuple):
+class PathLattice(NamedTuple):
     """Logits of heads and the states of each position, of which `width` are possible."""
 
     logits: "Tensor"  # float32 [batch, number, vocab]

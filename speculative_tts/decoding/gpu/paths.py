@@ -15,8 +15,8 @@ from speculative_tts.decoding.gpu.path_arguments import (
     EndingConstants,
     Endings,
     HeadStates,
-    Lattice,
     PathConstants,
+    PathLattice,
     PathOutcome,
     StopIds,
     TransitionLogs,
@@ -140,7 +140,9 @@ class PathArguments:
         dense, arrays = isinstance(table, DenseTransitions), table.arrays
         keys, seen, row, column = (arrays["table"],) * 4 if dense else arrays.values()
         length = 0 if dense else len(arrays["keys"])
-        lattice = Lattice(given.logits, states, stop.is_stop, number, width, vocab, by.temperature)
+        lattice = PathLattice(
+            given.logits, states, stop.is_stop, number, width, vocab, by.temperature
+        )
         logs = TransitionLogs(keys, seen, row, column, table.ids, length)
         self.tensors = (arguments_of(rows), lattice, said, logs)
         self.constants = PathConstants(

@@ -21,7 +21,7 @@ from speculative_tts.decoding.gpu.arguments import (
     JudgingConstants,
     NextInputs,
     NextMass,
-    Rows,
+    RowArguments,
     TallySums,
     TokenGroups,
 )
@@ -54,10 +54,10 @@ class RowTensors(Protocol):
         ...
 
 
-def arguments_of(rows: RowTensors) -> Rows:
+def arguments_of(rows: RowTensors) -> RowArguments:
     """Return rows as kernels take them."""
     given = rows.tokens, rows.count, rows.done, rows.limit, rows.ends, rows.uniforms
-    return Rows(*given, rows.tokens.stride(0))
+    return RowArguments(*given, rows.tokens.stride(0))
 
 
 def inputs(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Extras(NamedTuple):
-    """What is done to a product's outputs: divided by the inputs' norm, and added to."""
+    """Tensors that are added to a product's outputs, and the norm they are divided by before."""
 
     bias: "Tensor | None"  # [N], or [2 N] if gated
     addend: "Tensor | None"  # [M, N]
@@ -67,7 +67,7 @@ class HeldConstants(NamedTuple):
 
 
 class AddedRows(NamedTuple):
-    """What is added before a norm, and where the sum is written, [rows, K] both."""
+    """Rows [rows, K] that are added before a norm, and those that the sum is written to."""
 
     addend: "Tensor"
     total: "Tensor"
@@ -92,7 +92,7 @@ class PastPositions(NamedTuple):
 
 
 class Turning(NamedTuple):
-    """How queries and keys are turned, and before that normed, unless gains is None."""
+    """Turns of queries and keys, and norms before them, unless gains is None."""
 
     turns: "Tensor"  # float32 [positions, D], cosines and sines in pairs
     gains: "Tensor | None"  # float32 [HEADS + KV, D]

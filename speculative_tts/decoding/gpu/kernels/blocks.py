@@ -8,14 +8,14 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
-from speculative_tts.decoding.gpu.arguments import DraftLaws, Matches, PromptIds, Rows
+from speculative_tts.decoding.gpu.arguments import DraftLaws, Matches, PromptIds, RowArguments
 from speculative_tts.decoding.gpu.kernels.rounds import DRAWS, drawn
 
 
 @triton.jit
 @no_type_check
 def drawn_kernel(
-    rows: Rows, step, drafts: DraftLaws, out, sums, PURPOSE: tl.constexpr, CUT: tl.constexpr
+    rows: RowArguments, step, drafts: DraftLaws, out, sums, PURPOSE: tl.constexpr, CUT: tl.constexpr
 ):  # fmt: skip
     """Draw the tokens `step` .. step + number after those there are, each from its own law."""
     b, number, vocab = tl.program_id(0), drafts.number, drafts.vocab
@@ -31,7 +31,7 @@ def drawn_kernel(
 
 @triton.jit
 @no_type_check
-def counted(rows: Rows, b, number, SIZE: tl.constexpr):
+def counted(rows: RowArguments, b, number, SIZE: tl.constexpr):
     """Return how many of the next `number` tokens a row may draft: to a stop id, or its room."""
     now = tl.load(rows.committed + b)
     i = tl.arange(0, SIZE)
@@ -45,7 +45,7 @@ def counted(rows: Rows, b, number, SIZE: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def counted_kernel(rows: Rows, drafted, number, SIZE: tl.constexpr):
+def counted_kernel(rows: RowArguments, drafted, number, SIZE: tl.constexpr):
     """`drafter.up_to_stop` of `drafter.room`."""
     b = tl.program_id(0)
     tl.store(drafted + b, counted(rows, b, number, SIZE))
@@ -53,7 +53,7 @@ def counted_kernel(rows: Rows, drafted, number, SIZE: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def commit_kernel(rows: Rows, block, number, made, dead, lost, SIZE: tl.constexpr):
+def commit_kernel(rows: RowArguments, block, number, made, dead, lost, SIZE: tl.constexpr):
     """`BatchState.commit` of a block [batch, number]; counts blocks, and those without a path.
 
     dead: of which rows, None if there is always a path.
@@ -89,7 +89,7 @@ def _said(heard, tokens, place, before, there):
 @triton.jit
 @no_type_check
 def lookup_kernel(
-    rows: Rows, prompts: PromptIds, matches: Matches, drafted, drafts: DraftLaws,
+    rows: RowArguments, prompts: PromptIds, matches: Matches, drafted, drafts: DraftLaws,
     SIZE: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
     """`LookupDrafting.propose`: copy what followed the longest match, the newest of those.

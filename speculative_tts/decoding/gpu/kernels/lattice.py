@@ -13,13 +13,13 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
-from speculative_tts.decoding.gpu.arguments import LogitRows, PartCandidates, Rows
+from speculative_tts.decoding.gpu.arguments import LogitRows, PartCandidates, RowArguments
 from speculative_tts.decoding.gpu.kernels.likeliest import keys_of, merge, rank
 from speculative_tts.decoding.gpu.kernels.logits import exponent, is_early, is_odd, logits_at
 from speculative_tts.decoding.gpu.path_arguments import (
     Endings,
     HeadStates,
-    Lattice,
+    PathLattice,
     StopIds,
     TransitionLogs,
 )
@@ -117,7 +117,7 @@ def pairs(table: TransitionLogs, after, before, there, LATTICE: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def heads_of(lattice: Lattice, b, LATTICE: tl.constexpr):
+def heads_of(lattice: PathLattice, b, LATTICE: tl.constexpr):
     """Return an utterance's heads."""
     logits = lattice.logits + b.to(tl.int64) * lattice.number * lattice.vocab
     states = lattice.states + b * LATTICE.size * (1 if LATTICE.shared else lattice.number)
@@ -187,7 +187,7 @@ def first_scores(heads, table: TransitionLogs, last, LATTICE: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def code_before(rows: Rows, prompted, b, vocab):
+def code_before(rows: RowArguments, prompted, b, vocab):
     """The code before a block: the prompt's last (-1: none), later, if None, the newest token."""
     if prompted is not None:
         return tl.load(prompted + b)

@@ -8,7 +8,7 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
-from speculative_tts.decoding.gpu.arguments import Rows
+from speculative_tts.decoding.gpu.arguments import RowArguments
 from speculative_tts.decoding.gpu.kernels.lattice import (
     IMPOSSIBLE,
     code_before,
@@ -23,7 +23,7 @@ from speculative_tts.decoding.gpu.kernels.lattice import (
 from speculative_tts.decoding.gpu.kernels.rounds import ACCEPT, DRAFT, DRAWS, NEXT, drawn
 from speculative_tts.decoding.gpu.path_arguments import (
     Endings,
-    Lattice,
+    PathLattice,
     PathOutcome,
     TransitionLogs,
     WalkOutcome,
@@ -71,7 +71,7 @@ def _forward(heads, table: TransitionLogs, uniform, last, scratch, number, LATTI
 @triton.jit
 @no_type_check
 def path_kernel(
-    rows: Rows, lattice: Lattice, said: Endings, table: TransitionLogs, prompted,
+    rows: RowArguments, lattice: PathLattice, said: Endings, table: TransitionLogs, prompted,
     path: PathOutcome, LATTICE: tl.constexpr,
 ):  # fmt: skip
     """The best path of an utterance, or one drawn backwards, and where speech ends.
@@ -153,8 +153,8 @@ def _messages(heads, table: TransitionLogs, messages, number, LATTICE: tl.conste
 @triton.jit
 @no_type_check
 def walk_kernel(
-    rows: Rows, lattice: Lattice, said: Endings, table: TransitionLogs, walk: WalkOutcome,
-    LATTICE: tl.constexpr, CUT: tl.constexpr,
+    rows: RowArguments, lattice: PathLattice, said: Endings, table: TransitionLogs,
+    walk: WalkOutcome, LATTICE: tl.constexpr, CUT: tl.constexpr,
 ):  # fmt: skip
     """Draft a drawn path from its beginning: each token by its law given those before it."""
     SIZE: tl.constexpr = LATTICE.size

@@ -1,10 +1,8 @@
 """Kernels of a round: inputs, a drafted token, acceptance, and the token that follows.
 
-A program computes one utterance of the batch. Uniforms are by the position and purpose of
-`sampling.randomness`.
-
-Helpers take a distribution as four: probabilities of the target, those of a draft, what these are
-divided by, and is the draft rejected? With a draft, None if there is none, it is the residual.
+A program computes one utterance; uniforms are by the position and purpose of `randomness`. Helpers
+take a distribution as four: probabilities of the target, those of a draft, what these are divided
+by, and is the draft rejected? With a draft, None if there is none, it is the residual.
 """
 
 from typing import no_type_check
@@ -20,7 +18,7 @@ from speculative_tts.decoding.gpu.arguments import (
     Judging,
     NextInputs,
     NextMass,
-    Rows,
+    RowArguments,
     TallySums,
     TokenGroups,
 )
@@ -119,7 +117,7 @@ def draw_kernel(probs, uniform, out, sums, vocab, CUT: tl.constexpr):
 @triton.jit
 @no_type_check
 def inputs_kernel(
-    rows: Rows, lengths, inputs: InputTensors, sizes: InputSizes, SIZE: tl.constexpr
+    rows: RowArguments, lengths, inputs: InputTensors, sizes: InputSizes, SIZE: tl.constexpr
 ):  # fmt: skip
     """`BatchState.inputs` of an utterance."""
     b = tl.program_id(0)
@@ -140,13 +138,13 @@ def inputs_kernel(
 @triton.jit
 @no_type_check
 def drafted_kernel(
-    rows: Rows, step, lengths, probs: Drawing, following: NextInputs, entropy, CUT: tl.constexpr
+    rows: RowArguments, step, lengths, probs: Drawing, following: NextInputs, entropy,
+    CUT: tl.constexpr,
 ):  # fmt: skip
     """Draw the drafted token number `step` of an utterance, write it, prepare the next pass.
 
     entropy: of a distribution whose token ends the draft, None if none does.
     """
-    LINES: tl.constexpr = CUT.lines
     b, vocab = tl.program_id(0), probs.vocab
     place = tl.load(rows.committed + b) + step
     source = probs.probs + b.to(tl.int64) * vocab
@@ -155,7 +153,7 @@ def drafted_kernel(
     token, _ = drawn((source, None, 1.0, False), None, vocab, uniform, sums, CUT)
     stopped = tl.load(rows.ends + token) != 0
     if entropy is not None:
-        stopped |= _entropy(source, vocab, LINES * CUT.line, CUT.every // LINES) > entropy
+        stopped |= _entropy(source, vocab, CUT) > entropy
     most = tl.load(following.drafted + b)
     tl.store(following.drafted + b, tl.where(stopped, tl.minimum(most, step + 1), most))
     tl.store(rows.tokens + b * rows.capacity + place, token)
@@ -166,10 +164,11 @@ def drafted_kernel(
 
 @triton.jit
 @no_type_check
-def _entropy(probs, vocab, TILE: tl.constexpr, TILES: tl.constexpr):
+def _entropy(probs, vocab, CUT: tl.constexpr):
     """Return the entropy in nats."""
+    TILE: tl.constexpr = CUT.lines * CUT.line
     found = tl.zeros([TILE], tl.float32)
-    for part in range(TILES):
+    for part in range(CUT.every // CUT.lines):
         at = part * TILE + tl.arange(0, TILE)
         p = tl.load(probs + at, mask=at < vocab, other=0.0)
         found -= tl.where(p == 0, 0.0, p * tl.log(tl.where(p == 0, 1.0, p)))
@@ -190,7 +189,7 @@ def renew_kernel(uniforms, again, count, capacity, AGAIN: tl.constexpr, SIZE: tl
 @triton.jit
 @no_type_check
 def accept_kernel(
-    rows: Rows, judging: Judging, tolerance, groups: TokenGroups, made: Accepted,
+    rows: RowArguments, judging: Judging, tolerance, groups: TokenGroups, made: Accepted,
     JUDGING: tl.constexpr,
 ):  # fmt: skip
     """Count the drafted tokens that an utterance accepts, and store what its draft is divided by.
@@ -199,7 +198,6 @@ def accept_kernel(
     passes if (u - tolerance) draft < target.
     """
     SIZE: tl.constexpr = JUDGING.size
-    TILE: tl.constexpr = JUDGING.tile
     b, i = tl.program_id(0), tl.arange(0, SIZE)
     number, classes = judging.number, judging.classes
     real = i < number
@@ -217,7 +215,8 @@ def accept_kernel(
     p = tl.load(draft + i.to(tl.int64) * classes + class_, mask=real, other=0.0)
     if JUDGING.block:
         ratio = q / tl.where(p < TINY, TINY, p)
-        taken, weight = _judged((target, draft, classes), ratio, uniform, length, SIZE, TILE)
+        laws = target, draft, classes
+        taken, weight = _judged(laws, ratio, uniform, length, SIZE, JUDGING.tile)
     else:
         passed = real & (i < length) & ((uniform - tl.load(tolerance)) * p < q)
         taken, weight = tl.min(tl.where(passed, number, i), 0), 1.0
@@ -279,13 +278,10 @@ def _left(target, draft, classes, weight, TILE: tl.constexpr):
 @triton.jit
 @no_type_check
 def settle_kernel(
-    rows: Rows, laws: NextMass, made: Accepted, counts: TallySums, sums,
+    rows: RowArguments, laws: NextMass, made: Accepted, counts: TallySums, sums,
     CUT: tl.constexpr, SIZE: tl.constexpr,
 ):  # fmt: skip
-    """Draw the token after the accepted ones, append, count.
-
-    made, counts: None without a draft.
-    """
+    """Draw the token after the accepted ones, append, count; without a draft made is None."""
     b, vocab, number = tl.program_id(0), laws.vocab, laws.number
     now = tl.load(rows.committed + b)
     taken, length, weight = tl.zeros([], tl.int64), tl.zeros([], tl.int64), 1.0

@@ -149,7 +149,7 @@ ROUND_FAULTS = [
     (passes, "tl.load(rows.committed + b) + step", "tl.load(rows.committed + b)"),
     (passes, "tl.minimum(most, step + 1)", "tl.minimum(most, step)"),
     (passes, "+ DRAFT)", "+ NEXT)"),
-    (passes, "CUT.every // LINES) > entropy", "CUT.every // LINES) < entropy"),
+    (passes, "vocab, CUT) > entropy", "vocab, CUT) < entropy"),
     (passes, "tl.load(lengths + b) + place)", "tl.load(lengths + b) + step)"),
     (lone_draws, "tl.load(uniform + row)", "tl.load(uniform)"),
     (lone_draws, "tl.sum(tl.where(tl.arange(0, ALL) < line, totals, 0.0), 0)", "0.0"),
