@@ -102,7 +102,7 @@ class Cut(NamedTuple):
     every: int  # at least all lines, a power of two
 
 
-class Drawing(NamedTuple):
+class DrawnLaws(NamedTuple):
     """Distributions that tokens are drawn from, and scratch memory of draws."""
 
     probs: "Tensor"  # float32 [batch, vocab]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from speculative_tts.decoding.gpu.arguments import (
     Accepted,
-    Drawing,
+    DrawnLaws,
     InputSizes,
     InputTensors,
     Judging,
@@ -89,7 +89,7 @@ def drafted(
     sums, parts = cut(batch, probs)
     launch(
         "rounds.drafted_kernel", (batch,),
-        arguments_of(rows), step, lengths, Drawing(probs.contiguous(), sums, vocab),
+        arguments_of(rows), step, lengths, DrawnLaws(probs.contiguous(), sums, vocab),
         NextInputs(drafted, ids, start, position), entropy, **parts,
     )  # fmt: skip
     return ids[:, None], start, position[:, None]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Extras(NamedTuple):
+class ProductExtras(NamedTuple):
     """Tensors that are added to a product's outputs, and the norm they are divided by before."""
 
     bias: "Tensor | None"  # [N], or [2 N] if gated

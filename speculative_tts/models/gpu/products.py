@@ -8,9 +8,9 @@ from torch import Tensor
 
 from speculative_tts.models.gpu import tiles, tuning
 from speculative_tts.models.gpu.arguments import (
-    Extras,
     GemvConstants,
     HeldConstants,
+    ProductExtras,
     ProductFlags,
     ProductSizes,
     RowsConstants,
@@ -57,7 +57,7 @@ def product(
     assert x.is_contiguous()
     assert weight.is_contiguous()
     out = torch.empty(rows, n, dtype=dtype or x.dtype, device=x.device)
-    extras = Extras(fused.bias, fused.addend, fused.floor2)
+    extras = ProductExtras(fused.bias, fused.addend, fused.floor2)
     flags = ProductFlags(fused.silu, fused.gated, 2 if pdl and fused.opens else int(pdl))
     sizes = ProductSizes(rows, n, k)
     shape = ProductShape(n, k, fused.gated)

@@ -12,7 +12,7 @@ import triton.language as tl
 
 from speculative_tts.decoding.gpu.arguments import (
     Accepted,
-    Drawing,
+    DrawnLaws,
     InputSizes,
     InputTensors,
     Judging,
@@ -138,7 +138,7 @@ def inputs_kernel(
 @triton.jit
 @no_type_check
 def drafted_kernel(
-    rows: RowArguments, step, lengths, probs: Drawing, following: NextInputs, entropy,
+    rows: RowArguments, step, lengths, probs: DrawnLaws, following: NextInputs, entropy,
     CUT: tl.constexpr,
 ):  # fmt: skip
     """Draw the drafted token number `step` of an utterance, write it, prepare the next pass.

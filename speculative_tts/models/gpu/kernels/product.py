@@ -24,12 +24,12 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from speculative_tts.models.gpu.arguments import Extras, ProductSizes
+from speculative_tts.models.gpu.arguments import ProductExtras, ProductSizes
 
 
 @triton.jit
 @no_type_check
-def _addends(extras: Extras, n, m, N, M, GATED: tl.constexpr):
+def _addends(extras: ProductExtras, n, m, N, M, GATED: tl.constexpr):
     """Load what is added to outputs n of rows m: biases [BN, 1], of `up` too, and [BN, MB]."""
     shift = tl.zeros([n.shape[0], 1], tl.float32)
     shift_up = shift
@@ -83,7 +83,7 @@ def _finished(sums, addends, out, place, floor2, FLAGS: tl.constexpr):
 @triton.jit
 @no_type_check
 def gemv_kernel(
-    x, w, extras: Extras, out, sizes: ProductSizes, TILE: tl.constexpr, FLAGS: tl.constexpr
+    x, w, extras: ProductExtras, out, sizes: ProductSizes, TILE: tl.constexpr, FLAGS: tl.constexpr
 ):  # fmt: skip
     """Compute BN outputs of all M rows in a block that holds all their weights in registers.
 
@@ -158,7 +158,7 @@ def _asked_for(w, n, N, K, LINES: tl.constexpr):
 @triton.jit
 @no_type_check
 def rows_kernel(
-    x, w, extras: Extras, out, sizes: ProductSizes, TILE: tl.constexpr, FLAGS: tl.constexpr
+    x, w, extras: ProductExtras, out, sizes: ProductSizes, TILE: tl.constexpr, FLAGS: tl.constexpr
 ):  # fmt: skip
     """Compute BN outputs of up to MB rows on matrix units, the weights in tiles of BK inputs.
 
@@ -209,7 +209,7 @@ def rows_kernel(
 @triton.jit
 @no_type_check
 def held_kernel(
-    x, w, extras: Extras, out, sizes: ProductSizes, TILE: tl.constexpr, FLAGS: tl.constexpr
+    x, w, extras: ProductExtras, out, sizes: ProductSizes, TILE: tl.constexpr, FLAGS: tl.constexpr
 ):  # fmt: skip
     """Compute BN outputs of up to MB rows on matrix units in a block that holds all their weights.
 
