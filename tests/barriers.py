@@ -65,7 +65,7 @@ class Names(dict[str, Value]):
             stored = ""
             if isinstance(node, ast.Expr) and ast.unparse(node).startswith("tl.store("):
                 assert isinstance(node.value, ast.Call)
-                stored = ast.unparse(node.value.args[0]).split()[0]
+                stored = ast.unparse(node.value.args[0]).split()[0].rpartition(".")[2]
             for one in ast.walk(node):
                 if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load):
                     self.reads.setdefault(one.id, set()).add(stored)
@@ -93,6 +93,7 @@ class Races:
 
     def of(self, module: str, kernel: str, tensors: Collection[str]) -> set[Race]:
         """Return which of a kernel's tensors two accesses race for."""
+        self.tensors = frozenset(tensors)
         self.open: set[Access] = set()
         self.found: set[Race] = set()
         self.numbers: dict[str, str] = {}  # of expressions
@@ -100,7 +101,7 @@ class Races:
         self.serving = ""
         _, function = self.functions[module, kernel]
         names = [one.arg for one in function.args.args]
-        given = {n: Value(frozenset({n} & set(tensors)), (n,)) for n in names}
+        given = {n: Value(self.tensors & {n}, (n,)) for n in names}
         self._body(Names(module, function, given), function.body)
         return self.found
 
@@ -139,7 +140,7 @@ class Races:
 
     def _assign(self, names: Names, target: ast.expr, value: ast.expr) -> None:
         known = self._value(names, value) if isinstance(value, ast.Name | ast.Tuple) else None
-        if isinstance(target, ast.Tuple) and known is not None:
+        if isinstance(target, ast.Tuple) and known is not None and known.parts:
             values = [*known.parts]
         elif isinstance(target, ast.Tuple):
             self._follow(names, value)
@@ -204,6 +205,8 @@ class Races:
         """Return the tensors that an address points to; what a call returns is none."""
         if isinstance(node, ast.Name):
             return names[node.id].bases if node.id in names else frozenset()
+        if isinstance(node, ast.Attribute):  # of an argument with several tensors
+            return self.tensors & {node.attr}
         children = () if isinstance(node, ast.Call) else _parts(node)
         return frozenset().union(*(self._bases(names, child) for child in children))
 
@@ -211,6 +214,8 @@ class Races:
         """Return the terms of a sum, with what names stand for."""
         if isinstance(node, ast.Name):
             return names[node.id].terms if node.id in names else (node.id,)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            return (node.attr,)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
             return self._terms(names, node.left) + self._terms(names, node.right)
         if isinstance(node, ast.Constant):

@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -21,46 +22,57 @@ from typing import Any
 
 import round_builds
 
+from speculative_tts.models.gpu.arguments import (
+    AttentionConstants,
+    GemvConstants,
+    HeadConstants,
+    HeldConstants,
+    ProductFlags,
+    RowsConstants,
+)
+
+ALIGNED = ("K", "capacity")  # numbers that 16 divides
 PACKAGE, ROUNDS = "speculative_tts.models.gpu.kernels", round_builds.PACKAGE
 B, F, N = "*bf16", "*fp32", "*i64"
-PRODUCT = {"x": B, "w": B, "bias": B, "addend": B, "out": B, "floor2": "fp32"}
-FUSED = {"NORM": True, "BIAS": True, "ADD": False, "SILU": False}
+PRODUCT = {"x": B, "w": B, "bias": B, "addend": None, "out": B, "floor2": "fp32"}
+PLAIN, GATED, SILU = (
+    {"FLAGS": ProductFlags(silu, gated, pdl=0)}
+    for silu, gated in ((False, False), (False, True), (True, False))
+)
 ATTENTION = {
-    "fused": B, "keys": B, "values": B, "turns": F, "gains": F, "start": N, "out": B, "parts": F,
-    "peaks": F, "tickets": "*i32", "floor2": "fp32",
+    "fused": B, "past_keys": B, "past_values": B, "turns": F, "gains": None, "start": N, "out": B,
+    "parts": F, "peaks": F, "tickets": "*i32", "floor2": "fp32",
 }  # fmt: skip
-QWEN = {"HEADS": 14, "KV": 2, "D": 64, "DB": 64}  # CosyVoice 2
-LLAMA = {"HEADS": 32, "KV": 8, "D": 128, "DB": 128}  # LLaSA-8B
-QWEN3 = {"HEADS": 16, "KV": 8, "D": 128, "DB": 128}  # Qwen3-0.6B and 1.7B
-PART = {"KB": 64, "SPLITS": 8}
+NORMED = ATTENTION | {"gains": F}
+QWEN, LLAMA, QWEN3 = (  # CosyVoice 2; LLaSA-8B; Qwen3-0.6B and 1.7B
+    HeadConstants(heads, kv, d, d) for heads, kv, d in ((14, 2, 64), (32, 8, 128), (16, 8, 128))
+)
+PART = {"qb": 16, "nb": 16, "kb": 64, "splits": 8, "pdl": False}
 BUILDS: dict[str, round_builds.Build] = {
     "gemv": ("product.gemv_kernel", PRODUCT,
-             {"M": 1, "MB": 1, "BN": 2, "B1": 512, "B2": 512, **FUSED, "GATED": True}, 2),
+             {"TILE": GemvConstants(1, 1, 2, 512, 512), **GATED}, 2),
     "gemv, long": ("product.gemv_kernel", PRODUCT,
-                   {"M": 4, "MB": 4, "BN": 2, "B1": 4096, "B2": 1024, **FUSED, "GATED": False}, 4),
+                   {"TILE": GemvConstants(4, 4, 2, 4096, 1024), **PLAIN}, 4),
     "rows": ("product.rows_kernel", PRODUCT,
-             {"BN": 16, "BK": 128, "MB": 16, "EVEN": True, **FUSED, "GATED": True,
-              "STAGES": 6, "LINES": 8}, 1),
+             {"TILE": RowsConstants(16, 128, 16, even=True, stages=6, lines=8), **GATED}, 1),
     "held": ("product.held_kernel", PRODUCT,
-             {"BN": 16, "BK": 64, "MB": 8, "SHARES": 2, "STEPS": 7, "EVEN": True, **FUSED,
-              "GATED": True}, 2),
+             {"TILE": HeldConstants(16, 64, 8, 2, 7, even=True), **GATED}, 2),
     "attention": ("attention.attention_kernel", ATTENTION,
-                  {**QWEN, "QB": 16, "NB": 16, **PART, "NORM": False}, 4),
+                  {"SHAPE": AttentionConstants(*QWEN, **PART)}, 4),
     "attention, many": ("attention.attention_kernel", ATTENTION,
-                        {**LLAMA, "QB": 16, "NB": 16, **PART, "NORM": False}, 4),
-    "attention, normed": ("attention.attention_kernel", ATTENTION,
-                          {**QWEN3, "QB": 16, "NB": 16, **PART, "NORM": True}, 4),
+                        {"SHAPE": AttentionConstants(*LLAMA, **PART)}, 4),
+    "attention, normed": ("attention.attention_kernel", NORMED,
+                          {"SHAPE": AttentionConstants(*QWEN3, **PART)}, 4),
     "norm": ("norm.norm_kernel", {"x": B, "addend": B, "gain": B, "total": B, "out": B,
-             "floor2": "fp32"}, {"KB": 1024, "ADD": True, "GAIN": True}, 4),
+             "floor2": "fp32"}, {"KB": 1024}, 4),
     "gate": ("norm.gate_kernel", {"wide": B, "out": B}, {"B": 1024}, 4),
     "gather": ("norm.gather_kernel", {"ids": N, "table": B, "out": B}, {"B": 1024}, 4),
     "join": ("norm.join_kernel", {"states": B, "inputs": B, "out": B}, {"B": 1024}, 4),
     "spread": ("norm.spread_kernel", {"few": F, "places": "*i32", "out": F}, {"B": 1024}, 4),
-    "rotate": ("attention.rotate_kernel", {**ATTENTION, "rows": N},
-               {**QWEN3, "HB": 32, "NORM": True}, 4),
+    "rotate": ("attention.rotate_kernel", {**NORMED, "rows": N},
+               {"SHAPE": QWEN3, "HB": 32}, 4),
     "rows, silu": ("product.rows_kernel", PRODUCT,
-                   {"BN": 16, "BK": 128, "MB": 16, "EVEN": True, **FUSED, "SILU": True,
-                    "GATED": False, "STAGES": 4, "LINES": 8}, 2),
+                   {"TILE": RowsConstants(16, 128, 16, even=True, stages=4, lines=8), **SILU}, 2),
 }  # fmt: skip
 
 
@@ -85,23 +97,53 @@ def built(name: str, capability: int, file: str = "") -> dict[str, Any]:
     function = getattr(
         module_at(Path(file)) if file else import_module(f"{package}.{module}"), kernel
     )
-    names = function.arg_names
-    early = capability >= 90 and "PDL" in names
-    constants = constants | ({"PDL": int(early)} if "PDL" in names else {})
-    signature = {n: "constexpr" if n in constants else types.get(n, "i32") for n in names}
-    aligned = {  # as launches of torch's tensors are
-        (i,): [["tt.divisibility", 16]]
-        for i, n in enumerate(names)
-        if signature[n].startswith("*") or n in ("K", "CAPACITY")
+    early = capability >= 90 and waits(function)
+    constants = {"PDL": int(early)} | {
+        n: one._replace(pdl=int(early)) if "pdl" in getattr(one, "_fields", ()) else one
+        for n, one in constants.items()
     }
+    signature, names = typed(function, types | dict.fromkeys(constants, "constexpr"))
     source = ASTSource(
-        fn=function, signature=signature, attrs=aligned,
-        constexprs={(names.index(n),): value for n, value in constants.items()},
+        fn=function, signature=signature,
+        attrs={  # as launches of torch's tensors are
+            place: [["tt.divisibility", 16]]
+            for place, (name, kind) in names.items()
+            if kind.startswith("*") or (package == PACKAGE and name in ALIGNED)
+        },
+        constexprs={
+            place: constants.get(name) for place, (name, kind) in names.items()
+            if kind == "constexpr"
+        },
     )  # fmt: skip
     options = {"num_warps": warps} | ({"launch_pdl": True} if early else {})
     result = build(source, target=GPUTarget("cuda", capability, 32), options=options)
     return {"name": name, **usage(result.asm["cubin"]), **order(result.asm["ptx"]),
             "shared": result.metadata.shared, "threads": 32 * warps}  # fmt: skip
+
+
+Typed = tuple[dict[str, Any], dict[tuple[int, ...], tuple[str, str]]]
+
+
+def typed(function: Any, types: Mapping[str, str | None]) -> Typed:
+    """Return a kernel's signature, and name and type of each number by its place.
+
+    A named tuple's fields have types by their names; others are i32, those that are None constants.
+    """
+    signature: dict[str, Any] = {}
+    places: dict[tuple[int, ...], tuple[str, str]] = {}
+    for i, name in enumerate(function.arg_names):
+        kind = function.fn.__annotations__.get(name)
+        fields = [] if types.get(name, "") in (None, "constexpr") else getattr(kind, "_fields", [])
+        named = {(i, j): field for j, field in enumerate(fields)} or {(i,): name}
+        places |= {at: (n, types.get(n, "i32") or "constexpr") for at, n in named.items()}
+        own = [places[at][1] for at in named]
+        signature[name] = kind(*own) if fields and kind is not None else own[0]
+    return signature, places
+
+
+def waits(function: Any) -> bool:
+    """Return whether a kernel may start before the one before it has ended."""
+    return "gdc_wait" in function.src or "_ordered(" in function.src
 
 
 def module_at(file: Path) -> ModuleType:

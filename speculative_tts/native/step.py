@@ -3,7 +3,7 @@
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -61,6 +61,16 @@ class Observed(Protocol):
 
     def see(self, layer: int, states: Tensor) -> None:
         """Take the states [batch, new, hidden] that a layer is fed."""
+
+
+class PassSpan(NamedTuple):
+    """New positions of a pass that all rows see, and those whose states are returned."""
+
+    prefix: int = 0  # the first positions
+    keep: int | None = None  # the last positions; None: all
+
+
+WHOLE = PassSpan()
 
 
 @dataclass(frozen=True)
@@ -171,10 +181,9 @@ class NativeStack:
         inputs: Tensor,
         cache: PackedCache,
         start: Tensor,
+        span: PassSpan = WHOLE,
         *,
         rotations: Tensor | None = None,
-        prefix: int = 0,
-        keep: int | None = None,
         taps: Observed | None = None,
     ) -> Tensor:
         """Do `Decoder.extend`, in float32; rotations: float32 [positions, head_dim]."""
@@ -184,7 +193,8 @@ class NativeStack:
         hidden = torch.empty_like(inputs)
         run = self.at(cache, rotations)
         run.inputs, run.start, run.hidden = inputs.data_ptr(), start.data_ptr(), hidden.data_ptr()
-        run.fresh, run.prefix, run.keep = fresh, prefix, fresh if keep is None else keep
+        run.fresh, run.prefix = fresh, span.prefix
+        run.keep = fresh if span.keep is None else span.keep
         chosen = () if taps is None else taps.layers
         layers = (ctypes.c_int32 * len(chosen))(*chosen)
         tapped = inputs.new_empty(len(chosen), *inputs.shape)

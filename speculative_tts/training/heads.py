@@ -42,7 +42,12 @@ from speculative_tts.training.journal import Log, silent
 from speculative_tts.training.loop import LEAST, Learning, Training, TrainingPlan
 from speculative_tts.training.losses import check_weights, mix
 from speculative_tts.training.objective import warn_of_other_codes
-from speculative_tts.training.recurrent import WIDTH, RecurrentTrunk, TrainableRecurrence
+from speculative_tts.training.recurrent import (
+    WIDTH,
+    RecurrentTrunk,
+    StepLosses,
+    TrainableRecurrence,
+)
 from speculative_tts.training.schedule import cosine, eden_steps
 from speculative_tts.training.state import TRAINING, done_before, settings_of
 from speculative_tts.training.trunk import load_trunk
@@ -228,9 +233,7 @@ def _build_predictor(config: TrainHeadsConfig) -> Predictor:
         trunk,
         n,
         layer,
-        loss,
-        sampler,
-        own_drafts=config.own_drafts,
+        StepLosses(loss, sampler, config.own_drafts),
         recompute=config.gradient_checkpointing,
     )
 

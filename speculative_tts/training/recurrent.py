@@ -17,7 +17,7 @@ recorded token that the target never draws has no weight. Otherwise all tokens c
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -76,18 +76,24 @@ class TrainableRecurrence(nn.Module):
         return states
 
 
+class StepLosses(NamedTuple):
+    """Loss of each step of a layer, by the distribution that the target samples."""
+
+    loss: Loss
+    sampler: Sampler  # the target's
+    own_drafts: bool  # steps are weighted by how often the layer's own drafts reach them
+
+
 class RecurrentTrunk(nn.Module):
-    """Compute the layer's losses on a frozen trunk over n - 1 steps; `sampler` is the target's."""
+    """Compute the layer's losses on a frozen trunk over n - 1 steps."""
 
     def __init__(
         self,
         trunk: TrainableTrunk,
         n: int,
         layer: TrainableRecurrence,
-        loss: Loss,
-        sampler: Sampler,
+        losses: StepLosses,
         *,
-        own_drafts: bool,
         recompute: bool = False,
     ) -> None:
         super().__init__()
@@ -95,7 +101,7 @@ class RecurrentTrunk(nn.Module):
         self.layer = layer
         self.model = trunk.model.requires_grad_(requires_grad=False)
         self.trunk, self.n, self.ahead = trunk, n, n - 1
-        self._loss, self._sampler, self._own_drafts = loss, sampler, own_drafts
+        self._loss, self._sampler, self._own_drafts = losses
         self.frequent: Tensor | None = None  # speech ids, the most frequent first
 
     def states(self, batch: SequenceBatch) -> States:

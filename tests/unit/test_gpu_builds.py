@@ -89,7 +89,7 @@ def test_every_kernel_is_compiled(table: Any) -> None:
     assert {kernel for kernel, *_ in table.BUILDS.values()} == kernels_in(table.PACKAGE)
 
 
-ORDERED = "    _ordered(PDL)\n    first, second = "  # in the kernel of one to four rows
+ORDERED = "    _ordered(FLAGS.pdl)\n    first, second = "  # in the kernel of one to four rows
 FAULTS = [  # what stands there, what is planted, the waits and the accesses before them there are
     ("    if PDL:\n        gdc_wait()\n", "", 0, []),
     (ORDERED, "    first, second = ", 0, []),

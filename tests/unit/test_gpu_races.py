@@ -17,10 +17,10 @@ DISJOINT: dict[str, dict[Race, str]] = {  # pairs at different addresses, and wh
     },
     "attention_kernel": {
         (tensor, *pair): "new positions, and old ones before `begin`"
-        for tensor in ("keys", "values")
+        for tensor in ("past_keys", "past_values")
         for pair in (
-            (f"load {tensor} + at", f"store {tensor} + to"),
-            (f"store {tensor} + to", f"load {tensor} + at"),
+            (f"load past.{tensor} + at", f"store past.{tensor} + to"),
+            (f"store past.{tensor} + to", f"load past.{tensor} + at"),
         )
     },
     "path_kernel": {
@@ -34,7 +34,8 @@ DISJOINT: dict[str, dict[Race, str]] = {  # pairs at different addresses, and wh
             "the next position's and this one's",
     },
     "candidates_kernel": {
-        ("ids", "store ids + at + j", "store ids + at + place"): "from TOP on, and before it",
+        ("ids", "store found.ids + at + j", "store found.ids + at + place"):
+            "from TOP on, and before it",
     },
     "repetition_aware_kernel": {
         ("out", "store target + v", "store out + base + v"): "tiles of the same threads",
@@ -51,7 +52,7 @@ SPARE = {  # barriers between accesses that are each thread's own, if Triton lay
 def tensors(package: str, module: str, kernel: str) -> list[str]:
     """Arguments of a kernel that are tensors."""
     types = next(one[1] for one in TABLES[package].values() if one[0] == f"{module}.{kernel}")
-    return [name for name, kind in types.items() if kind.startswith("*")]
+    return [name for name, kind in types.items() if (kind or "").startswith("*")]
 
 
 def unexplained(found: Races, package: str, module: str, kernel: str) -> set[Race]:

@@ -6,9 +6,10 @@ Each function says which torch code is its reference; tensors are a `BatchState`
 import torch
 from torch import Tensor
 
+from speculative_tts.decoding.gpu.arguments import DraftLaws, Matches, PromptIds
 from speculative_tts.decoding.gpu.draws import cut
 from speculative_tts.decoding.gpu.launch import launch
-from speculative_tts.decoding.gpu.rounds import RowTensors
+from speculative_tts.decoding.gpu.rounds import RowTensors, arguments_of
 from speculative_tts.models.gpu.triton_runtime import power_of_2
 
 TILE = 1024  # tokens, or ids, that a program reads at a time
@@ -24,8 +25,8 @@ def write_draws(rows: RowTensors, laws: Tensor, step: int, purpose: int) -> Tens
     sums, parts = cut(batch, laws)
     launch(
         "blocks.drawn_kernel", (batch,),
-        laws.contiguous(), rows.tokens, rows.count, rows.uniforms, out, sums, number, step,
-        rows.tokens.stride(0), vocab, PURPOSE=purpose, **parts,
+        arguments_of(rows), step, DraftLaws(laws.contiguous(), number, vocab), out, sums,
+        PURPOSE=purpose, **parts,
     )  # fmt: skip
     return out
 
@@ -34,9 +35,8 @@ def drafted(rows: RowTensors, number: int) -> Tensor:
     """Return how many of the next tokens each row may draft; `drafter.up_to_stop` of `room`."""
     out = torch.empty_like(rows.count)
     launch(
-        "blocks.counted_kernel", (len(out),),
-        rows.tokens, rows.count, rows.done, rows.limit, rows.ends, out, number,
-        rows.tokens.stride(0), SIZE=power_of_2(number), num_warps=1,
+        "blocks.counted_kernel", (len(out),), arguments_of(rows), out, number,
+        SIZE=power_of_2(number), num_warps=1,
     )  # fmt: skip
     return out
 
@@ -51,9 +51,8 @@ def commit(
     batch, number = block.shape
     launch(
         "blocks.commit_kernel", (batch,),
-        block.contiguous(), block if dead is None else dead, rows.tokens, rows.count, rows.done,
-        rows.limit, rows.ends, made, lost, number, rows.tokens.stride(0),
-        SIZE=power_of_2(number), DEAD=dead is not None, num_warps=1,
+        arguments_of(rows), block.contiguous(), number, made, dead, lost,
+        SIZE=power_of_2(number), num_warps=1,
     )  # fmt: skip
 
 
@@ -69,8 +68,7 @@ def looked_up(
     laws = torch.empty(batch, lookahead, vocab, device=heard.device)
     launch(
         "blocks.lookup_kernel", (batch,),
-        heard, rows.tokens, rows.count, rows.done, rows.limit, rows.ends, out, laws,
-        heard.shape[1], lookahead, *runs, rows.tokens.stride(0), vocab,
-        SIZE=power_of_2(lookahead), TILE=TILE, num_warps=4,
+        arguments_of(rows), PromptIds(heard, heard.shape[1]), Matches(*runs), out,
+        DraftLaws(laws, lookahead, vocab), SIZE=power_of_2(lookahead), TILE=TILE, num_warps=4,
     )  # fmt: skip
     return out, laws

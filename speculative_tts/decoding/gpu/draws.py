@@ -1,8 +1,11 @@
 """Draw tokens, and pick states of rows, by kernels."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
+from speculative_tts.decoding.gpu.arguments import Cut
 from speculative_tts.decoding.gpu.launch import launch
 from speculative_tts.models.gpu.triton_runtime import power_of_2
 
@@ -29,7 +32,7 @@ def pick(x: Tensor, index: Tensor) -> Tensor:
     return out
 
 
-def cut(rows: int, probs: Tensor) -> tuple[Tensor, dict[str, int]]:
+def cut(rows: int, probs: Tensor) -> tuple[Tensor, dict[str, Any]]:
     """Return scratch memory for sums of lines, and how a program cuts the vocabulary."""
     vocab = probs.shape[-1]
     line = LINES[vocab > MANY]
@@ -37,4 +40,4 @@ def cut(rows: int, probs: Tensor) -> tuple[Tensor, dict[str, int]]:
     sums = torch.empty(rows * lines, dtype=torch.float64, device=probs.device)
     at_once = min(lines, AT_ONCE // line)
     warps = max(1, min(8, at_once * line // 512))  # with 16 ptxas spills for sm_100
-    return sums, {"LINES": at_once, "LINE": line, "ALL": lines, "num_warps": warps}
+    return sums, {"CUT": Cut(at_once, line, lines), "num_warps": warps}

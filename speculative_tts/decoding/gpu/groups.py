@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
+from speculative_tts.decoding.gpu.arguments import Accepted, GroupMembers, Residuals, TokenShares
 from speculative_tts.decoding.gpu.launch import launch
 
 SIZE, MEMBERS = 64, 16  # groups or tokens of a program, and members that it reads at a time
@@ -42,24 +42,23 @@ class GroupSums:
         out = probs.new_empty(batch, n, groups)
         launch(
             "groups.coarse_kernel", (batch * n, -(-groups // SIZE)),
-            probs, self.group_offsets, self.group_tokens, self.totals, self.scores, out,
-            vocab, groups, SIZE=SIZE, MEMBERS=MEMBERS,
+            probs, GroupMembers(self.group_offsets, self.group_tokens, self.totals, self.scores),
+            out, vocab, groups, SIZE=SIZE, MEMBERS=MEMBERS,
         )  # fmt: skip
         return out
 
     def residual(
-        self, laws: tuple[Tensor, Tensor], coarse: tuple[Tensor, Tensor], made: tuple[Tensor, ...]
+        self, laws: tuple[Tensor, Tensor], coarse: tuple[Tensor, Tensor], made: Accepted
     ) -> Tensor:
-        """Return the mass [batch, vocab] of the token after the accepted ones.
-
-        made: how many of each row are accepted and drafted, and what the draft is divided by.
-        """
+        """Return the mass [batch, vocab] of the token after the accepted ones."""
         batch, number, vocab = laws[1].shape
         out = laws[0].new_empty(batch, vocab)
+        shares = TokenShares(
+            self.token_offsets, self.token_groups, self.totals, self.scores, self.alone
+        )
         launch(
             "groups.residual_kernel", (batch, -(-vocab // SIZE)),
-            *laws, *coarse, *made, self.token_offsets, self.token_groups, self.totals, self.scores,
-            self.alone, out, vocab, len(self.scores), number,
-            SIZE=SIZE, MEMBERS=MEMBERS, TINY=torch.finfo(torch.float32).tiny,
+            Residuals(*laws, *coarse, number, vocab, len(self.scores)), made, shares, out,
+            SIZE=SIZE, MEMBERS=MEMBERS,
         )  # fmt: skip
         return out

@@ -39,7 +39,7 @@ def everywhere() -> Iterator[None]:
 def launch(kernel: str, grid: tuple[int, ...], *given: Any, **constants: Any) -> None:
     """Launch a kernel, `module.name` in `decoding.gpu.kernels`; a tensor comes first."""
     function, (module, name) = None, kernel.split(".")
-    if given[0].device.type != "meta":
+    if triton_runtime.is_real(given):
         function = getattr(import_module(f"speculative_tts.decoding.gpu.kernels.{module}"), name)
     with np.errstate(all="ignore"):  # of the interpreter: NaN stands for "no distribution"
         triton_runtime.launch(function, grid, *map(_as_bytes, given), **constants)
@@ -47,4 +47,6 @@ def launch(kernel: str, grid: tuple[int, ...], *given: Any, **constants: Any) ->
 
 def _as_bytes(x: Any) -> Any:
     """Return flags as bytes, which is how a kernel reads and writes them."""
+    if isinstance(x, tuple):
+        return type(x)(*map(_as_bytes, x))
     return x.view(torch.uint8) if isinstance(x, Tensor) and x.dtype is torch.bool else x

@@ -8,6 +8,15 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from speculative_tts.decoding.gpu.arguments import (
+    Choice,
+    FrameSlots,
+    LogitRows,
+    PartCandidates,
+    Penalised,
+    RecentWindow,
+    Repetitions,
+)
 from speculative_tts.decoding.gpu.launch import launch
 from speculative_tts.models.gpu.triton_runtime import power_of_2
 from speculative_tts.native.sample import Places, Sampling
@@ -25,15 +34,16 @@ def law(sampling: Sampling, logits: Tensor, places: Places) -> Tensor | None:
     s, vocab = sampling, logits.shape[-1]
     if logits.dtype is not torch.float32 or not _has_kernel(s, vocab):
         return None
-    logits = _prepared(s, logits.contiguous(), places)
-    given = (logits, places.positions.contiguous(), places.minimum, places.barred)
+    given = logits, places.positions, places.minimum, places.barred
+    rows = logit_rows(*given, s.temperature or 1.0)
+    rows = rows._replace(logits=_prepared(s, rows, places))
     if s.temperature == 0:
-        return _few(given, places.stops, 1, Sampling(1.0, 1.0))
+        return _few(rows, places.stops, 1, Sampling(1.0, 1.0))
     if s.window:
-        return _repetition_aware(given, s, places.history)
+        return _repetition_aware(rows, s, places.history)
     if s.top_k and vocab > 1:
-        return _few(given, places.stops, min(s.top_k, vocab), s)
-    return _all(given, places.stops, s)
+        return _few(rows, places.stops, min(s.top_k, vocab), s)
+    return _all(rows, places.stops, s)
 
 
 def _has_kernel(s: Sampling, vocab: int) -> bool:
@@ -45,22 +55,31 @@ def _has_kernel(s: Sampling, vocab: int) -> bool:
     return bool(min(s.top_k, vocab) <= MOST)
 
 
-def _prepared(s: Sampling, logits: Tensor, places: Places) -> Tensor:
+def logit_rows(
+    logits: Tensor, positions: Tensor, minimum: Tensor, barred: Tensor, temperature: float
+) -> LogitRows:
+    """Return logits [batch, new, vocab] at positions [batch, new] as kernels take them."""
+    _, new, vocab = logits.shape
+    given = logits.contiguous(), positions.flatten(), minimum, barred
+    return LogitRows(*given, vocab, new, temperature)
+
+
+def _prepared(s: Sampling, rows: LogitRows, places: Places) -> Tensor:
     """Apply what stands before all distributions: a penalty, and which ids a frame may hold."""
-    penalised = s.penalty not in (0, 1)
-    if not penalised and not s.slots:
+    logits, history, said, frames = rows.logits, places.history, None, None
+    if s.penalty not in (0, 1):
+        seen = torch.empty(logits.shape, dtype=torch.uint8, device=logits.device)
+        said = Penalised(places.prompted, history, seen, history.stride(0), s.penalty)
+    if s.slots:
+        ends = tuple(s.kept.tolist())
+        frames = FrameSlots(_ends(ends, logits.device), len(ends))
+    if said is None and frames is None:
         return logits
-    batch, new, vocab = logits.shape
-    out, history = torch.empty_like(logits), places.history
-    seen = torch.empty(logits.shape if penalised else (1,), dtype=torch.uint8, device=logits.device)
-    ends = tuple(s.kept.tolist()) if s.slots else (0,)
-    tile, warps = _tile(vocab)
+    out = torch.empty_like(logits)
+    tile, warps = _tile(rows.vocab)
     launch(
-        "logits.prepared_kernel", (batch * new,),
-        logits, places.positions.contiguous(), history, places.prompted, _ends(ends, logits.device),
-        seen, out, vocab, new, history.stride(0), len(ends), s.penalty or 1.0,
-        PENALTY=penalised, FRAMES=bool(s.slots), IN_FRAME=bool(s.end_in_frame), TILE=tile,
-        num_warps=warps,
+        "logits.prepared_kernel", (len(rows.positions),), rows, said, frames, out,
+        IN_FRAME=bool(s.end_in_frame), TILE=tile, num_warps=warps,
     )  # fmt: skip
     return out
 
@@ -71,73 +90,62 @@ def _ends(ends: tuple[int, ...], device: torch.device) -> Tensor:
     return torch.tensor(ends, dtype=torch.int32, device=device)
 
 
-def _all(given: tuple[Tensor, ...], stops: Tensor, s: Sampling) -> Tensor:
+def _all(rows: LogitRows, stops: Tensor, s: Sampling) -> Tensor:
     """Return distributions over all tokens, or over those that top-p leaves."""
-    logits, out = given[0], torch.empty_like(given[0])
-    batch, new, vocab = logits.shape
-    nucleus = s.top_p < 1
-    tile, warps = _tile(vocab)
-    launch(
-        "laws.nucleus_kernel" if nucleus else "laws.softmax_kernel", (batch * new,),
-        *given, stops, out, vocab, new, s.temperature, *((s.top_p,) if nucleus else ()),
-        ENDS=bool(s.end_when_likeliest), TILE=tile, num_warps=warps,
-    )  # fmt: skip
+    out, grid = torch.empty_like(rows.logits), (len(rows.positions),)
+    tile, warps = _tile(rows.vocab)
+    given = rows, stops if s.end_when_likeliest else None, out
+    if s.top_p < 1:
+        launch("laws.nucleus_kernel", grid, *given, s.top_p, TILE=tile, num_warps=warps)
+    else:
+        launch("laws.softmax_kernel", grid, *given, TILE=tile, num_warps=warps)
     return out
 
 
 class Likeliest:
     """The likeliest tokens of each part of each row, and a distribution of zeros to write to."""
 
-    def __init__(self, given: tuple[Tensor, ...], top: int, temperature: float, bars: int):
+    def __init__(self, rows: LogitRows, top: int, bars: int):
         """Find them; bars: where barred ids have no chance, one of the constants above."""
-        logits = given[0]
-        batch, new, vocab = logits.shape
+        logits, vocab = rows.logits, rows.vocab
         part = min(max(PART, power_of_2(-(-vocab // PARTS))), power_of_2(vocab, 64))
-        self.out, self.top, self.few = torch.empty_like(logits), top, power_of_2(top, 16)
-        self.parts = -(-vocab // part)
-        self.width = self.parts * self.few
-        self.values = torch.empty(batch * new, self.width, device=logits.device)
-        self.ids = torch.empty_like(self.values, dtype=torch.int32)
-        self.stats = torch.empty(batch * new, 2 * self.parts, device=logits.device)
+        few, parts, number = power_of_2(top, 16), -(-vocab // part), len(rows.positions)
+        values = torch.empty(number, parts * few, device=logits.device)
+        ids = torch.empty_like(values, dtype=torch.int32)
+        stats = torch.empty(number, 2 * parts, device=logits.device)
+        self.out = torch.empty_like(logits)
+        self.found = PartCandidates(values, ids, stats, parts * few, parts)
+        self.choice = Choice(top, few, power_of_2(parts * few))
+        self.warps = max(4, min(8, self.choice.wide // 256))  # of kernels that choose
         launch(
-            "likeliest.candidates_kernel", (batch * new, self.parts),
-            *given, self.out, self.values, self.ids, self.stats, vocab, new, temperature,
-            TOP=top, FEW=self.few, TILE=part, BARS=bars, num_warps=max(1, min(8, part // 256)),
+            "likeliest.candidates_kernel", (number, parts), rows, self.out, self.found,
+            TOP=top, FEW=few, TILE=part, BARS=bars, num_warps=max(1, min(8, part // 256)),
         )  # fmt: skip
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Constants of the kernels that choose among candidates."""
-        wide = power_of_2(self.width)
-        warps = max(4, min(8, wide // 256))
-        return {"TOP": self.top, "FEW": self.few, "WIDE": wide, "num_warps": warps}
 
-
-def _few(given: tuple[Tensor, ...], stops: Tensor, top: int, s: Sampling) -> Tensor:
+def _few(rows: LogitRows, stops: Tensor, top: int, s: Sampling) -> Tensor:
     """Return distributions over the `top` likeliest."""
-    found = Likeliest(given, top, s.temperature, EARLY)
+    by = Likeliest(rows, top, EARLY)
     launch(
-        "likeliest.few_kernel", (len(found.values),),
-        found.values, found.ids, stops, found.out, given[0].shape[-1], found.width, s.top_p,
-        NUCLEUS=s.top_p < 1, ENDS=bool(s.end_when_likeliest), **found.sizes,
+        "likeliest.few_kernel", (len(rows.positions),),
+        by.found, stops if s.end_when_likeliest else None, by.out, rows.vocab,
+        s.top_p if s.top_p < 1 else None, CHOICE=by.choice, num_warps=by.warps,
     )  # fmt: skip
-    return found.out
+    return by.out
 
 
-def _repetition_aware(given: tuple[Tensor, ...], s: Sampling, history: Tensor) -> Tensor:
+def _repetition_aware(rows: LogitRows, s: Sampling, history: Tensor) -> Tensor:
     """Return distributions of `sampling.repetition_aware`."""
-    _, new, vocab = given[0].shape
-    again, top = bool(s.again_without), min(s.top_k, vocab)
-    found = Likeliest(given, top, s.temperature, EARLY if again else NOWHERE)
-    tile, _ = _tile(vocab)
+    again, top = bool(s.again_without), min(s.top_k, rows.vocab)
+    by = Likeliest(rows, top, EARLY if again else NOWHERE)
+    tile, _ = _tile(rows.vocab)
+    parts, places = power_of_2(by.found.parts), power_of_2(s.window)
     launch(
-        "repetition.repetition_aware_kernel", (len(found.values),),
-        *given, history, found.values, found.ids, found.stats, found.out, vocab, new, found.parts,
-        history.stride(0), s.temperature, s.top_p, s.often,
-        PARTS=power_of_2(found.parts), WINDOW=s.window, PLACES=power_of_2(s.window),
-        TILE=min(tile, 4096), AGAIN=again, **found.sizes | {"num_warps": 8},
+        "repetition.repetition_aware_kernel", (len(rows.positions),), rows, by.found,
+        Repetitions(history, history.stride(0), s.top_p, s.often), by.out, CHOICE=by.choice,
+        WINDOW=RecentWindow(s.window, places, parts, min(tile, 4096), again), num_warps=8,
     )  # fmt: skip
-    return found.out
+    return by.out
 
 
 def _tile(vocab: int) -> tuple[int, int]:

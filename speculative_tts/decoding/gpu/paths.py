@@ -10,10 +10,19 @@ from speculative_tts.decoding.blocks.transitions import DenseTransitions
 from speculative_tts.decoding.blocks.viterbi import PathSearch
 from speculative_tts.decoding.gpu.draws import cut
 from speculative_tts.decoding.gpu.launch import launch, runs
-from speculative_tts.decoding.gpu.laws import EARLY, EVERYWHERE, MOST, Likeliest
-from speculative_tts.decoding.gpu.path_constants import PathConstants
-from speculative_tts.decoding.gpu.rounds import RowTensors
-from speculative_tts.decoding.sampling.randomness import ACCEPT, DRAFT, NEXT
+from speculative_tts.decoding.gpu.laws import EARLY, EVERYWHERE, MOST, Likeliest, logit_rows
+from speculative_tts.decoding.gpu.path_arguments import (
+    EndingConstants,
+    Endings,
+    HeadStates,
+    PathConstants,
+    PathLattice,
+    PathOutcome,
+    StopIds,
+    TransitionLogs,
+    WalkOutcome,
+)
+from speculative_tts.decoding.gpu.rounds import RowTensors, arguments_of
 from speculative_tts.decoding.sampling.sampler import StopRule
 from speculative_tts.models.gpu.triton_runtime import power_of_2
 
@@ -63,9 +72,8 @@ class PathKernels:
         sums, parts = cut(batch, given.laws)
         launch(
             "paths.walk_kernel", (batch,),
-            *given.tensors, rows.tokens, rows.count, rows.uniforms, messages, given.laws, sums,
-            *given.sizes, rows.tokens.stride(0), self.temperature,
-            LATTICE=given.constants, DRAFT=DRAFT, **parts,
+            *given.tensors, WalkOutcome(messages, given.laws, sums),
+            LATTICE=given.constants, **parts,
         )  # fmt: skip
         return given.laws
 
@@ -86,11 +94,9 @@ class PathKernels:
         block, dead = rows.count.new_empty(batch, number), rows.done.new_empty(batch)
         launch(
             "paths.path_kernel", (batch,),
-            *given.tensors, rows.tokens, rows.count, rows.uniforms,
-            rows.count if before is None else before, reached, back, block, dead, given.laws,
-            *given.sizes, rows.tokens.stride(0), self.temperature,
-            LATTICE=given.constants, SAMPLE=self.sample, PROMPTED=before is not None, DRAFTS=drafts,
-            ACCEPT=ACCEPT, NEXT=NEXT, num_warps=8,
+            *given.tensors, before,
+            PathOutcome(reached, back, block, dead, given.laws if drafts else None),
+            LATTICE=given.constants, num_warps=8,
         )  # fmt: skip
         return block, dead, given.laws
 
@@ -101,39 +107,45 @@ class PathArguments:
     def __init__(
         self, by: PathKernels, logits: Tensor, positions: Tensor, rows: SearchRows
     ) -> None:
-        logits, search = logits.contiguous(), by.search
-        (batch, number, vocab), stop = logits.shape, rows.stop
-        given = logits, positions.contiguous(), stop.minimum, stop.is_stop
+        (batch, number, vocab), search, stop = logits.shape, by.search, rows.stop
+        given = logit_rows(logits, positions, stop.minimum, stop.is_stop, by.temperature)
         top = min(search.top_k, vocab)
-        found = Likeliest(given, top, by.temperature, EARLY if by.sample else EVERYWHERE)
-        self.laws = found.out
+        likeliest = Likeliest(given, top, EARLY if by.sample else EVERYWHERE)
+        self.laws = likeliest.out
         width = number * top if search.union else top
         self.size = power_of_2(width, TILE)
         stride = top if search.union else self.size
-        states = found.ids.new_empty(batch, number, stride)
-        over = logits.new_empty(batch, number)
-        ends = torch.empty_like(over, dtype=torch.int64)
-        alive = torch.empty_like(over, dtype=torch.bool)
-        stops = len(by.stop_ids)
+        states = likeliest.found.ids.new_empty(batch, number, stride)
+        over, stops = logits.new_empty(batch, number), len(by.stop_ids)
+        said = Endings(
+            over,
+            torch.empty_like(over, dtype=torch.int64),
+            torch.empty_like(over, dtype=torch.bool),
+        )
+        ending = EndingConstants(
+            power_of_2(stops) if stops else 0, by.sample, by.end_when_likeliest
+        )
         launch(
             "lattice.heads_kernel", (batch * number,),
-            *given, found.values, found.ids, by.stop_ids, states, over, ends, alive,
-            vocab, number, found.width, stops, stride, by.temperature,
-            STOPS=power_of_2(stops) if stops else 0, SAMPLE=by.sample,
-            SURE=by.end_when_likeliest, **found.sizes,
+            given, likeliest.found, StopIds(by.stop_ids, stops), HeadStates(states, stride), said,
+            CHOICE=likeliest.choice, ENDING=ending, num_warps=likeliest.warps,
         )  # fmt: skip
         if search.union:
-            flat, states = states, found.ids.new_empty(batch, self.size)
+            flat, states = states, states.new_empty(batch, self.size)
             launch(
                 "lattice.union_kernel", (batch,), flat, states, width, vocab,
                 SIZE=self.size, TILE=TILE, num_warps=8,
             )  # fmt: skip
         table = search.transitions
         dense, arrays = isinstance(table, DenseTransitions), table.arrays
-        pairs = (arrays["table"],) * 4 if dense else tuple(arrays.values())
+        keys, seen, row, column = (arrays["table"],) * 4 if dense else arrays.values()
         length = 0 if dense else len(arrays["keys"])
-        self.tensors = (logits, states, stop.is_stop, over, ends, alive, *pairs)
-        self.sizes = (number, width, vocab, table.ids, length)
-        self.constants = PathConstants(
-            self.size, TILE, search.union, search.boundary, stops > 0, dense, length.bit_length()
+        lattice = PathLattice(
+            given.logits, states, stop.is_stop, number, width, vocab, by.temperature
         )
+        logs = TransitionLogs(keys, seen, row, column, table.ids, length)
+        self.tensors = (arguments_of(rows), lattice, said, logs)
+        self.constants = PathConstants(
+            self.size, TILE, search.union, search.boundary, stops > 0, by.sample, dense,
+            length.bit_length(),
+        )  # fmt: skip

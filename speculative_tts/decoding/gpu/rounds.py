@@ -12,6 +12,19 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
+from speculative_tts.decoding.gpu.arguments import (
+    Accepted,
+    DrawnLaws,
+    InputSizes,
+    InputTensors,
+    Judging,
+    JudgingConstants,
+    NextInputs,
+    NextMass,
+    RowArguments,
+    TallySums,
+    TokenGroups,
+)
 from speculative_tts.decoding.gpu.draws import cut
 from speculative_tts.decoding.gpu.groups import GroupSums
 from speculative_tts.decoding.gpu.launch import launch
@@ -41,6 +54,12 @@ class RowTensors(Protocol):
         ...
 
 
+def arguments_of(rows: RowTensors) -> RowArguments:
+    """Return rows as kernels take them."""
+    given = rows.tokens, rows.count, rows.done, rows.limit, rows.ends, rows.uniforms
+    return RowArguments(*given, rows.tokens.stride(0))
+
+
 def inputs(
     rows: RowTensors, lengths: Tensor, behind: int, ahead: int, lookahead: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -48,14 +67,13 @@ def inputs(
     batch, number = len(rows.count), behind + ahead
     ids, positions = (rows.count.new_empty(batch, n) for n in (number, ahead + 1))
     start, room, newest = rows.count.new_empty(3, batch).unbind()
+    made = InputTensors(ids, start, positions, room, newest)
+    sizes = InputSizes(-behind, number, ahead + 1, lookahead, len(rows.ends) - 1)
     launch(
-        "rounds.inputs_kernel", (batch,),
-        rows.tokens, rows.count, lengths, rows.done, rows.limit,
-        ids, start, positions, room, newest,
-        rows.tokens.stride(0), len(rows.ends) - 1, -behind, number, ahead + 1, lookahead,
+        "rounds.inputs_kernel", (batch,), arguments_of(rows), lengths, made, sizes,
         SIZE=power_of_2(number), num_warps=1,
     )  # fmt: skip
-    return ids, start, positions, room, newest
+    return made
 
 
 def drafted(
@@ -71,16 +89,15 @@ def drafted(
     sums, parts = cut(batch, probs)
     launch(
         "rounds.drafted_kernel", (batch,),
-        probs.contiguous(), rows.tokens, rows.count, lengths, rows.uniforms, rows.ends, drafted,
-        ids, start, position, sums, step, rows.tokens.stride(0), vocab, entropy or 0.0,
-        DOUBTS=entropy is not None, **parts,
+        arguments_of(rows), step, lengths, DrawnLaws(probs.contiguous(), sums, vocab),
+        NextInputs(drafted, ids, start, position), entropy, **parts,
     )  # fmt: skip
     return ids[:, None], start, position[:, None]
 
 
 def emit(rows: RowTensors, probs: Tensor) -> None:
     """Draw one more token of each row from probs [batch, vocab] and append it."""
-    _settle(rows, probs.contiguous())
+    _settle(rows, NextMass(None, None, probs.contiguous(), 0, probs.shape[-1]))
 
 
 def renew(rows: RowTensors) -> None:
@@ -117,21 +134,22 @@ def settle(
     number + 1], the newest token and the drafted ones; sums: a `Tally`'s. `speculation.settled` and
     `Tally.add` are the reference; a rule without kernels verifies by torch.
     """
-    number, kernels = draft_probs.shape[1], kernels_of(rule)
+    (_, number, vocab), kernels = draft_probs.shape, kernels_of(rule)
     laws = target_probs.contiguous(), draft_probs.contiguous()
     if number == 0 or kernels is None:
         verdict = rule.judge(*laws, fed[:, 1:], drafted, rows.random(number, ACCEPT, AUXILIARY))
         sums[:, 3] += verdict.fallback & ~rows.done
-        made = verdict.accepted, drafted, torch.ones_like(verdict.next_probs[:, 0])
-        _settle(rows, verdict.next_probs.contiguous(), made, sums)
+        made = Accepted(verdict.accepted, drafted, torch.ones_like(verdict.next_probs[:, 0]))
+        mass = verdict.next_probs.contiguous()
+        _settle(rows, NextMass(None, None, mass, 0, vocab), made, sums)
         return verdict.accepted
-    groups = kernels.sums
+    groups, residual = kernels.sums, None
     classes = laws if groups is None else (groups.coarse(laws[0]), groups.coarse(laws[1]))
-    accepted, scale = accept(kernels, rows, classes, fed, drafted)
-    made = accepted, drafted, scale
-    mass = None if groups is None else groups.residual(laws, classes, made)
-    _settle(rows, mass, made, sums, laws)
-    return accepted
+    made = accept(kernels, rows, classes, fed, drafted)
+    if groups is not None:
+        residual = groups.residual(laws, classes, made)
+    _settle(rows, NextMass(*laws, residual, number, vocab), made, sums)
+    return made.accepted
 
 
 @dataclass(frozen=True)
@@ -157,43 +175,36 @@ def kernels_of(rule: AcceptanceRule) -> RuleKernels | None:
 
 def accept(
     kernels: RuleKernels, rows: RowTensors, classes: Pair, fed: Tensor, drafted: Tensor
-) -> Pair:
-    """Return how many each row accepts, and what its draft is divided by after them (blocks)."""
+) -> Accepted:
+    """Decide how many each row accepts, and what its draft is divided by after them (blocks)."""
     batch, number, width = classes[1].shape
-    accepted, scale = drafted.new_empty(batch), classes[0].new_empty(batch)
-    sums = kernels.sums
-    lists = (fed,) * 3 if sums is None else (sums.token_offsets, sums.token_groups, sums.levels)
+    made = Accepted(drafted.new_empty(batch), drafted, classes[0].new_empty(batch))
+    sums, groups = kernels.sums, None
+    if sums is not None:
+        groups = TokenGroups(sums.token_offsets, sums.token_groups, sums.levels, sums.most_groups)
+    tile = min(TILE, power_of_2(width))
     launch(
         "rounds.accept_kernel", (batch,),
-        *classes, fed.contiguous(), drafted, rows.count, rows.uniforms,
-        _number(kernels.beta, drafted.device), *lists, accepted, scale,
-        rows.tokens.stride(0), width, number, 0 if sums is None else sums.most_groups,
-        SIZE=power_of_2(number), GROUPS=sums is not None, BLOCK=kernels.block,
-        MEMBERS=MEMBERS, TILE=min(TILE, power_of_2(width)), num_warps=4,
+        arguments_of(rows), Judging(*classes, fed.contiguous(), drafted, width, number),
+        _number(kernels.beta, drafted.device), groups, made,
+        JUDGING=JudgingConstants(power_of_2(number), kernels.block, MEMBERS, tile), num_warps=4,
     )  # fmt: skip
-    return accepted, scale
+    return made
 
 
 def _settle(
-    rows: RowTensors,
-    mass: Tensor | None,
-    made: tuple[Tensor, Tensor, Tensor] | None = None,
-    tally: Tensor | None = None,
-    laws: Pair | None = None,
+    rows: RowTensors, laws: NextMass, made: Accepted | None = None, tally: Tensor | None = None
 ) -> None:
-    """Launch `settle_kernel`; what it has no use for is any tensor."""
-    some = mass if laws is None else laws[0]
+    """Launch `settle_kernel`."""
+    some = laws.mass if laws.target is None else laws.target
     assert some is not None
-    batch, lookahead = len(rows.count), 0 if tally is None else (tally.shape[1] - 4) // 2
+    batch, counts = len(rows.count), None
+    if tally is not None:
+        counts = TallySums(tally, (tally.shape[1] - 4) // 2)
     sums, parts = cut(batch, some)
     launch(
-        "rounds.settle_kernel", (batch,),
-        *(laws or (some, some)), some if mass is None else mass, *(made or (rows.count,) * 3),
-        rows.tokens, rows.count, rows.done, rows.limit, rows.ends, rows.uniforms,
-        rows.count if tally is None else tally, sums,
-        rows.tokens.stride(0), some.shape[-1], 0 if laws is None else laws[1].shape[1], lookahead,
-        DRAFTED=made is not None, RESIDUAL=mass is None, RETRY=laws is not None,
-        SIZE=power_of_2(4 + 2 * lookahead), **parts,
+        "rounds.settle_kernel", (batch,), arguments_of(rows), laws, made, counts, sums,
+        SIZE=power_of_2(4 if tally is None else tally.shape[1]), **parts,
     )  # fmt: skip
 
 

@@ -24,7 +24,13 @@ from speculative_tts.models.gpu import step
 from speculative_tts.models.gpu.triton_runtime import suits
 from speculative_tts.models.host import readable
 from speculative_tts.native.library import library
-from speculative_tts.native.step import LayerWeights, NativeStack, PackedCache, StackShape
+from speculative_tts.native.step import (
+    LayerWeights,
+    NativeStack,
+    PackedCache,
+    PassSpan,
+    StackShape,
+)
 
 States = Float[Tensor, "batch new hidden"]
 
@@ -81,9 +87,8 @@ class Decoder(DecoderStack):
         """
         if isinstance(cache, PackedCache):
             assert self.native is not None
-            return self.native.extend(
-                inputs, cache, start, rotations=self.turns, keep=keep, taps=taps
-            )
+            kept = PassSpan(keep=keep)
+            return self.native.extend(inputs, cache, start, kept, rotations=self.turns, taps=taps)
         c = self.config
         batch, new, _ = inputs.shape
         if suits(self.norm) and step.takes(self, inputs):

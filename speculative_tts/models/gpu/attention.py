@@ -7,6 +7,13 @@ import torch
 from torch import Tensor
 
 from speculative_tts.models.gpu import tiles
+from speculative_tts.models.gpu.arguments import (
+    AttentionConstants,
+    AttentionParts,
+    NewPositions,
+    PastPositions,
+    Turning,
+)
 from speculative_tts.models.gpu.tiles import AttentionHeads
 from speculative_tts.models.gpu.triton_runtime import launch, launches_early, power_of_2
 
@@ -26,6 +33,10 @@ class Stored(NamedTuple):
         """Positions a row can hold."""
         return self.keys.shape[2]
 
+    def given(self) -> PastPositions:
+        """Return them as kernels take them."""
+        return PastPositions(self.keys, self.values, self.capacity)
+
 
 class Turns(NamedTuple):
     """The way of queries and keys before attention: RoPE, and before it an RMSNorm of each head.
@@ -38,9 +49,9 @@ class Turns(NamedTuple):
     gains: Tensor | None = None
     floor2: float = 0.0
 
-    def given(self) -> tuple[Tensor, Tensor]:
-        """Return table and gains for a kernel, which needs a tensor for both."""
-        return self.table, self.table if self.gains is None else self.gains
+    def given(self) -> Turning:
+        """Return it as kernels take it."""
+        return Turning(*self)
 
     def normed(self, x: Tensor) -> Tensor:
         """Norm queries and keys [..., heads + kv_heads, head_dim]."""
@@ -81,14 +92,15 @@ def attend(
     if tile.splits:
         parts = torch.empty(tile.splits + 1, rows, h * d, device=device)
         peaks = torch.empty(tile.splits + 1, rows, h, device=device)
+    queries, least = power_of_2(h // kv * new, LEAST), power_of_2(new, LEAST)
+    shape = AttentionConstants(
+        h, kv, d, power_of_2(d, LEAST), queries, least, tile.columns, tile.splits, pdl
+    )
     launch(
         attention_kernel, (pairs * (tile.splits + 1),),
-        fused, stored.keys, stored.values, *turns.given(), start, out, parts, peaks,
-        _tickets(device), new, stored.capacity, rows, turns.floor2,
-        HEADS=h, KV=kv, D=d, DB=power_of_2(d, LEAST),
-        QB=power_of_2(h // kv * new, LEAST), NB=power_of_2(new, LEAST), KB=tile.columns,
-        SPLITS=tile.splits, NORM=turns.gains is not None, PDL=pdl,
-        num_warps=tile.warps, pdl=pdl,
+        NewPositions(fused, start, new, rows), stored.given(), turns.given(), out,
+        AttentionParts(parts, peaks, _tickets(device)),
+        SHAPE=shape, num_warps=tile.warps, pdl=pdl,
     )  # fmt: skip
     return out
 

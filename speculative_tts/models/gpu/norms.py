@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from speculative_tts.models.gpu.arguments import AddedRows, HeadConstants, RowNorm
 from speculative_tts.models.gpu.attention import LEAST, Stored, Turns
 from speculative_tts.models.gpu.tiles import AttentionHeads
 from speculative_tts.models.gpu.triton_runtime import launch, launches_early, power_of_2
@@ -22,15 +23,13 @@ def normed(
     from speculative_tts.models.gpu.kernels.norm import norm_kernel
 
     rows, k = x.shape
-    total = x if addend is None else torch.empty_like(x)
+    added = None if addend is None else AddedRows(addend, torch.empty_like(x))
     out, pdl = torch.empty_like(x), early and launches_early(x.device)
     launch(
-        norm_kernel, (rows,), x, x if addend is None else addend, x if gain is None else gain,
-        total, out, k, floor2,
-        KB=power_of_2(k), ADD=addend is not None, GAIN=gain is not None, PDL=pdl,
-        num_warps=4 if k <= 2048 else 8, pdl=pdl,
+        norm_kernel, (rows,), x, added, RowNorm(gain, floor2), out, k,
+        KB=power_of_2(k), PDL=pdl, num_warps=4 if k <= 2048 else 8, pdl=pdl,
     )  # fmt: skip
-    return total, out
+    return x if added is None else added.total, out
 
 
 def gated(wide: Tensor) -> Tensor:
@@ -89,8 +88,7 @@ def rotate(
 
     h, kv, d = heads
     launch(
-        rotate_kernel, (len(fused),), fused, stored.keys, stored.values, *turns.given(), rows,
-        len(fused) // len(rows), stored.capacity, turns.floor2,
-        HEADS=h, KV=kv, D=d, DB=power_of_2(d, LEAST), HB=power_of_2(h + 2 * kv),
-        NORM=turns.gains is not None, num_warps=4,
+        rotate_kernel, (len(fused),), fused, stored.given(), turns.given(), rows,
+        len(fused) // len(rows), SHAPE=HeadConstants(h, kv, d, power_of_2(d, LEAST)),
+        HB=power_of_2(h + 2 * kv), num_warps=4,
     )  # fmt: skip

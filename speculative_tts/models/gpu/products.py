@@ -1,12 +1,20 @@
 """Products of few rows on a GPU: `product` in Triton, and `reference` of the same in torch."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from speculative_tts.models.gpu import tiles, tuning
+from speculative_tts.models.gpu.arguments import (
+    GemvConstants,
+    HeldConstants,
+    ProductExtras,
+    ProductFlags,
+    ProductSizes,
+    RowsConstants,
+)
 from speculative_tts.models.gpu.tiles import FEW, GemvTile, HeldTile, ProductShape
 from speculative_tts.models.gpu.triton_runtime import launch, launches_early, power_of_2
 
@@ -49,41 +57,28 @@ def product(
     assert x.is_contiguous()
     assert weight.is_contiguous()
     out = torch.empty(rows, n, dtype=dtype or x.dtype, device=x.device)
-    bias = weight if fused.bias is None else fused.bias
-    addend = x if fused.addend is None else fused.addend
-    flags = {
-        "NORM": fused.floor2 is not None,
-        "BIAS": fused.bias is not None,
-        "ADD": fused.addend is not None,
-        "SILU": fused.silu,
-        "GATED": fused.gated,
-        "PDL": 2 if pdl and fused.opens else int(pdl),
-    }
-    floor2 = fused.floor2 or 0.0
+    extras = ProductExtras(fused.bias, fused.addend, fused.floor2)
+    flags = ProductFlags(fused.silu, fused.gated, 2 if pdl and fused.opens else int(pdl))
+    sizes = ProductSizes(rows, n, k)
     shape = ProductShape(n, k, fused.gated)
     tile = tile or tuning.of_product(x.device, shape, x.dtype, rows, _work)
-    grid = (-(-n // tile.outputs),)
+    kernel: Any
+    made: NamedTuple
     if isinstance(tile, GemvTile):
-        first, second = halves(k)
-        launch(
-            gemv_kernel, grid, x, weight, bias, addend, out, n, k, floor2,
-            M=rows, MB=power_of_2(rows), BN=tile.outputs, B1=first, B2=second, **flags,
-            num_warps=tile.warps, pdl=pdl,
-        )  # fmt: skip
+        kernel = gemv_kernel
+        made = GemvConstants(rows, power_of_2(rows), tile.outputs, *halves(k))
     elif isinstance(tile, HeldTile):
-        launch(
-            held_kernel, grid, x, weight, bias, addend, out, rows, n, k, floor2,
-            BN=tile.outputs, BK=tile.inputs, MB=power_of_2(rows, LEAST), SHARES=tile.warps,
-            STEPS=tile.steps(k), EVEN=tile.even(k), **flags,
-            num_warps=tile.warps, pdl=pdl,
-        )  # fmt: skip
+        kernel, mb = held_kernel, power_of_2(rows, LEAST)
+        steps, even = tile.steps(k), tile.even(k)
+        made = HeldConstants(tile.outputs, tile.inputs, mb, tile.warps, steps, even)
     else:
-        launch(
-            rows_kernel, grid, x, weight, bias, addend, out, rows, n, k, floor2,
-            BN=tile.outputs, BK=tile.inputs, MB=FEW, EVEN=k % tile.inputs == 0, **flags,
-            STAGES=tile.stages, LINES=_lines(min(k, tile.ahead) * x.itemsize),
-            num_warps=tile.warps, pdl=pdl,
-        )  # fmt: skip
+        kernel, even = rows_kernel, k % tile.inputs == 0
+        lines = _lines(min(k, tile.ahead) * x.itemsize)
+        made = RowsConstants(tile.outputs, tile.inputs, FEW, even, tile.stages, lines)
+    launch(
+        kernel, (-(-n // tile.outputs),), x, weight, extras, out, sizes,
+        TILE=made, FLAGS=flags, num_warps=tile.warps, pdl=pdl,
+    )  # fmt: skip
     return out
 
 

@@ -78,17 +78,25 @@ def suits(x: Tensor) -> bool:
 def launch(
     kernel: Any, grid: tuple[int, ...], *args: Any, pdl: bool = False, **options: Any
 ) -> None:
-    """Launch a kernel with its arguments, the first a tensor, and constants.
+    """Launch a kernel with its arguments, named tuples among them, and constants.
 
     pdl: it has a flag `PDL` and may start before the kernel before it has ended.
     """
     global _launched  # noqa: PLW0603 - counts for benchmarks
     _launched += 1
-    if args[0].device.type == "meta":
+    if not is_real(args):
         return
     if pdl:
         options |= {"launch_pdl": True}
     kernel[grid](*args, **options)
+
+
+def is_real(args: tuple[Any, ...]) -> bool:
+    """Return whether the tensor that comes first in a launch's arguments has numbers."""
+    first = args[0]
+    while isinstance(first, tuple):
+        first = first[0]
+    return bool(first.device.type != "meta")
 
 
 def launched() -> int:

@@ -29,7 +29,7 @@ from speculative_tts.training.data.pairs import IGNORED, SequenceBatch, load_dat
 from speculative_tts.training.draft import speech_sampler
 from speculative_tts.training.headed import States, head_targets, states_of
 from speculative_tts.training.losses import mix
-from speculative_tts.training.recurrent import RecurrentTrunk, TrainableRecurrence
+from speculative_tts.training.recurrent import RecurrentTrunk, StepLosses, TrainableRecurrence
 from speculative_tts.training.state import settings_of
 from speculative_tts.training.trunk import load_trunk
 
@@ -288,9 +288,7 @@ def test_each_step_is_compared_with_the_target_at_its_position(target: Path, cod
         trunk,
         3,
         TrainableRecurrence(16, 8, 1),
-        partial(mix, {"kl": 1.0}),
-        speech_sampler(layout),
-        own_drafts=False,
+        StepLosses(partial(mix, {"kl": 1.0}), speech_sampler(layout), own_drafts=False),
     )
     fed: list[int] = []
 
@@ -327,13 +325,13 @@ def test_steps_are_learnt_as_often_as_own_drafts_come_to_them(target: Path) -> N
         return logits.where(logits >= least, -torch.inf).softmax(-1)
 
     torch.manual_seed(1)
+    kl = partial(mix, {"kl": 1.0})
     hidden = torch.randn(1, 3, 16).repeat(vocab, 1, 1)
     hidden[:, 2] = torch.randn(vocab, 16)  # what the target knows behind each token
     said = torch.tensor([3, 0, 0]).repeat(vocab, 1)
     said[:, 1] = torch.arange(vocab)
-    chosen = partial(mix, {"kl": 1.0}), sampler
     weighted, plain = (
-        RecurrentTrunk(trunk, 3, TrainableRecurrence(16, 8, 2), *chosen, own_drafts=own)
+        RecurrentTrunk(trunk, 3, TrainableRecurrence(16, 8, 2), StepLosses(kl, sampler, own))
         for own in (True, False)
     )
     for name, parameter in plain.layer.named_parameters():

@@ -5,8 +5,7 @@ share, or those of each by their logits. Beyond `width` and at `vocab` and above
 A state's score is its head's logit; what leads from one to the next is a transition's logarithm,
 from a table [after, before] or by binary search among the keys of seen pairs.
 
-Helpers take some arguments of a kernel together: `heads` (logits, states, is_stop, width, vocab,
-temperature), `table` (keys, seen, row, column, n_ids, length) and constants (`PathConstants`).
+Helpers take an utterance's heads together: (logits, states, is_stop, width, vocab, temperature).
 """
 
 from typing import no_type_check
@@ -14,8 +13,16 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
+from speculative_tts.decoding.gpu.arguments import LogitRows, PartCandidates, RowArguments
 from speculative_tts.decoding.gpu.kernels.likeliest import keys_of, merge, rank
 from speculative_tts.decoding.gpu.kernels.logits import exponent, is_early, is_odd, logits_at
+from speculative_tts.decoding.gpu.path_arguments import (
+    Endings,
+    HeadStates,
+    PathLattice,
+    StopIds,
+    TransitionLogs,
+)
 
 IMPOSSIBLE = tl.constexpr(float("-inf"))
 
@@ -23,45 +30,43 @@ IMPOSSIBLE = tl.constexpr(float("-inf"))
 @triton.jit
 @no_type_check
 def heads_kernel(
-    logits, positions, minimum, is_stop, values, ids, stop_ids, states, over, ends, alive,
-    vocab, new, width, n_stops, stride, temperature,
-    TOP: tl.constexpr, FEW: tl.constexpr, WIDE: tl.constexpr, STOPS: tl.constexpr,
-    SAMPLE: tl.constexpr, SURE: tl.constexpr,
+    rows: LogitRows, found: PartCandidates, stops: StopIds, heads: HeadStates, said: Endings,
+    CHOICE: tl.constexpr, ENDING: tl.constexpr,
 ):  # fmt: skip
     """Candidates of a head by their logits, the likeliest stop id, and is it the end?
 
-    over: the probability among the candidates that speech has ended (SAMPLE; 1 where a stop id is
-    the likeliest, with SURE), else 1 where a stop id is likelier than all. alive: is there a law?
+    Stop ids are the barred ones. over: the probability among the candidates that speech has ended
+    (ENDING.sample), else 1 where a stop id is likelier than all.
     """
+    STOPS: tl.constexpr = ENDING.stops
     row = tl.program_id(0)
-    id_, x, real, bad = merge(values + row * width, ids + row * width, width, TOP, FEW, WIDE)
+    id_, x, real, bad = merge(found, row, CHOICE)
     _, place = rank(keys_of(x), x, real)
-    tl.store(states + row * stride + place, id_, mask=real)
+    tl.store(heads.states + row * heads.stride + place, id_, mask=real)
     peak = tl.max(tl.where(real, x, IMPOSSIBLE), 0)
     best, high = tl.zeros([], tl.int64), tl.full([], IMPOSSIBLE, tl.float32)
     if STOPS:
         s = tl.arange(0, STOPS)
-        stop = tl.load(stop_ids + s, mask=s < n_stops, other=0)
-        early = is_early(positions, minimum, row, new)
-        own = logits_at(logits + row.to(tl.int64) * vocab, stop, s < n_stops, is_stop, early,
-                        temperature)  # fmt: skip
+        stop = tl.load(stops.stop_ids + s, mask=s < stops.n_stops, other=0)
+        early, source = is_early(rows, row), rows.logits + row.to(tl.int64) * rows.vocab
+        own = logits_at(source, stop, s < stops.n_stops, early, rows)
         bad |= tl.max(is_odd(own), 0) > 0
         own = tl.where(is_odd(own) != 0, IMPOSSIBLE, own)
         high = tl.max(own, 0)
-        first = tl.min(tl.where((own == high) & (s < n_stops), s, STOPS - 1), 0)
+        first = tl.min(tl.where((own == high) & (s < stops.n_stops), s, STOPS - 1), 0)
         best = tl.sum(tl.where(s == first, stop, 0), 0)
-    if SAMPLE:
-        ending = tl.load(is_stop + id_, mask=real, other=0) != 0
+    if ENDING.sample:
+        ending = tl.load(rows.barred + id_, mask=real, other=0) != 0
         p = tl.where(real, exponent(x, peak), 0.0)
         ended = tl.sum(tl.where(ending, p, 0.0), 0) / tl.sum(p, 0)
-        if SURE:
+        if ENDING.sure:
             ended = tl.where(tl.max((ending & (place == 0)).to(tl.int32), 0) > 0, 1.0, ended)
     else:
         ended = (high > peak).to(tl.float32)
         peak = tl.maximum(high, peak)
-    tl.store(over + row, tl.minimum(ended, 1.0))
-    tl.store(ends + row, best)
-    tl.store(alive + row, ((bad == 0) & (peak > IMPOSSIBLE)).to(tl.uint8))
+    tl.store(said.over + row, tl.minimum(ended, 1.0))
+    tl.store(said.likeliest + row, best)
+    tl.store(said.alive + row, ((bad == 0) & (peak > IMPOSSIBLE)).to(tl.uint8))
 
 
 @triton.jit
@@ -90,24 +95,33 @@ def union_kernel(flat, states, size, vocab, SIZE: tl.constexpr, TILE: tl.constex
 
 @triton.jit
 @no_type_check
-def pairs(table, after, before, there, LATTICE: tl.constexpr):
+def pairs(table: TransitionLogs, after, before, there, LATTICE: tl.constexpr):
     """Logarithms of transitions to `after` from `before`, impossible where there is no state."""
-    keys, seen, row, column, n_ids, length = table
     if LATTICE.dense:
-        return tl.load(seen + after * n_ids + before, mask=there, other=IMPOSSIBLE)
-    other = tl.load(row + before, mask=there, other=0.0)
-    other += tl.load(column + after, mask=there, other=IMPOSSIBLE)
-    wanted = before.to(tl.int64) * n_ids + after
+        at = table.seen + after * table.n_ids + before
+        return tl.load(at, mask=there, other=IMPOSSIBLE)
+    other = tl.load(table.row + before, mask=there, other=0.0)
+    other += tl.load(table.column + after, mask=there, other=IMPOSSIBLE)
+    wanted = before.to(tl.int64) * table.n_ids + after
     low = wanted * 0
-    high = low + length
+    high = low + table.length
     for _ in range(LATTICE.steps):  # the first key that is not below the wanted one
         middle = (low + high) // 2
-        below = tl.load(keys + middle, mask=there & (middle < high), other=0) < wanted
+        below = tl.load(table.keys + middle, mask=there & (middle < high), other=0) < wanted
         below &= middle < high
         low, high = tl.where(below, middle + 1, low), tl.where(below, high, middle)
-    found = there & (low < length)
-    hit = found & (tl.load(keys + low, mask=found, other=-1) == wanted)
-    return tl.where(hit, tl.load(seen + low, mask=hit, other=0.0), other)
+    found = there & (low < table.length)
+    hit = found & (tl.load(table.keys + low, mask=found, other=-1) == wanted)
+    return tl.where(hit, tl.load(table.seen + low, mask=hit, other=0.0), other)
+
+
+@triton.jit
+@no_type_check
+def heads_of(lattice: PathLattice, b, LATTICE: tl.constexpr):
+    """Return an utterance's heads."""
+    logits = lattice.logits + b.to(tl.int64) * lattice.number * lattice.vocab
+    states = lattice.states + b * LATTICE.size * (1 if LATTICE.shared else lattice.number)
+    return logits, states, lattice.is_stop, lattice.width, lattice.vocab, lattice.temperature
 
 
 @triton.jit
@@ -159,7 +173,7 @@ def picked(logs, uniform, SIZE: tl.constexpr, SAMPLE: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def first_scores(heads, table, last, LATTICE: tl.constexpr):
+def first_scores(heads, table: TransitionLogs, last, LATTICE: tl.constexpr):
     """Scores at the first position, with the transition from the code before, if there is one."""
     SIZE: tl.constexpr = LATTICE.size
     id_, there = states_at(heads, 0, tl.arange(0, SIZE), LATTICE)
@@ -173,9 +187,9 @@ def first_scores(heads, table, last, LATTICE: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def code_before(tokens, count, prompted, b, capacity, vocab, PROMPTED: tl.constexpr):
-    """The code before a block: the prompt's last (-1: none), later the newest token."""
-    if PROMPTED:
+def code_before(rows: RowArguments, prompted, b, vocab):
+    """The code before a block: the prompt's last (-1: none), later, if None, the newest token."""
+    if prompted is not None:
         return tl.load(prompted + b)
-    place = tl.maximum(tl.load(count + b) - 1, 0)
-    return tl.minimum(tl.load(tokens + b * capacity + place), vocab - 1)
+    place = tl.maximum(tl.load(rows.committed + b) - 1, 0)
+    return tl.minimum(tl.load(rows.tokens + b * rows.capacity + place), vocab - 1)

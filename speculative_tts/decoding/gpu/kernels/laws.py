@@ -9,21 +9,22 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
+from speculative_tts.decoding.gpu.arguments import LogitRows
 from speculative_tts.decoding.gpu.kernels.logits import exponent, is_early, is_odd, logits_at
 
 
 @triton.jit
 @no_type_check
-def _looked_at(source, vocab, barred, early, temperature, TILE: tl.constexpr):
+def _looked_at(source, early, rows: LogitRows, TILE: tl.constexpr):
     """Highest logit of a row, the sum of exponents below it, the likeliest id; is there a law?"""
-    place = tl.arange(0, TILE)
+    place, vocab = tl.arange(0, TILE), rows.vocab
     peaks = tl.full([TILE], float("-inf"), tl.float32)
     sums = tl.zeros([TILE], tl.float32)
     best = tl.zeros([TILE], tl.int32)
     bad = tl.zeros([TILE], tl.int32)
     for first in range(0, vocab, TILE):
         v = first + place
-        x = logits_at(source, v, v < vocab, barred, early, temperature)
+        x = logits_at(source, v, v < vocab, early, rows)
         bad |= is_odd(x)
         best = tl.where(x > peaks, v, best)
         higher = tl.where(x > peaks, x, peaks)
@@ -37,23 +38,20 @@ def _looked_at(source, vocab, barred, early, temperature, TILE: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def softmax_kernel(
-    logits, positions, minimum, barred, stops, out, vocab, new, temperature,
-    ENDS: tl.constexpr, TILE: tl.constexpr,
-):  # fmt: skip
-    """Softmax of a row; with ENDS the certain stop id where that is the likeliest token."""
-    row = tl.program_id(0)
-    source, target = logits + row.to(tl.int64) * vocab, out + row.to(tl.int64) * vocab
-    early = is_early(positions, minimum, row, new)
-    peak, total, likeliest, lawless = _looked_at(source, vocab, barred, early, temperature, TILE)
+def softmax_kernel(rows: LogitRows, stops, out, TILE: tl.constexpr):
+    """Softmax of a row; with `stops` the certain stop id where that is the likeliest token."""
+    row, vocab = tl.program_id(0), rows.vocab
+    source, target = rows.logits + row.to(tl.int64) * vocab, out + row.to(tl.int64) * vocab
+    early = is_early(rows, row)
+    peak, total, likeliest, lawless = _looked_at(source, early, rows, TILE)
     sure = False
-    if ENDS:
+    if stops is not None:
         sure = tl.load(stops + tl.minimum(likeliest, vocab - 1)) != 0
     for first in range(0, vocab, TILE):
         v = first + tl.arange(0, TILE)
-        x = logits_at(source, v, v < vocab, barred, early, temperature)
+        x = logits_at(source, v, v < vocab, early, rows)
         p = tl.exp(x - peak) / total
-        if ENDS:
+        if stops is not None:
             p = tl.where(sure, (v == likeliest).to(tl.float32), p)
         tl.store(target + v, tl.where(lawless, float("nan"), p), mask=v < vocab)
 
@@ -94,22 +92,19 @@ def _within(p, least, before, level, top_p):
 
 @triton.jit
 @no_type_check
-def nucleus_kernel(
-    logits, positions, minimum, barred, stops, out, vocab, new, temperature, top_p,
-    ENDS: tl.constexpr, TILE: tl.constexpr,
-):  # fmt: skip
+def nucleus_kernel(rows: LogitRows, stops, out, top_p, TILE: tl.constexpr):
     """The likeliest tokens of a row before which there is less than top_p, of equal ones the first.
 
     Probabilities are written first and read again: a search by tiles holds any vocabulary.
     """
-    row = tl.program_id(0)
-    source, target = logits + row.to(tl.int64) * vocab, out + row.to(tl.int64) * vocab
-    early = is_early(positions, minimum, row, new)
-    peak, total, likeliest, lawless = _looked_at(source, vocab, barred, early, temperature, TILE)
+    row, vocab = tl.program_id(0), rows.vocab
+    source, target = rows.logits + row.to(tl.int64) * vocab, out + row.to(tl.int64) * vocab
+    early = is_early(rows, row)
+    peak, total, likeliest, lawless = _looked_at(source, early, rows, TILE)
     place = tl.arange(0, TILE)
     for first in range(0, vocab, TILE):
         v = first + place
-        x = logits_at(source, v, v < vocab, barred, early, temperature)
+        x = logits_at(source, v, v < vocab, early, rows)
         p = tl.where(lawless, 0.0, exponent(x, peak) / total)
         tl.store(target + v, p, mask=v < vocab)
     tl.debug_barrier()
@@ -126,13 +121,13 @@ def nucleus_kernel(
         kept += p
     mass, level = tl.sum(kept, 0), tl.zeros([], tl.int32)
     sure = False
-    if ENDS:
+    if stops is not None:
         sure = tl.load(stops + tl.minimum(likeliest, vocab - 1)) != 0
     for first in range(0, vocab, TILE):
         v = first + place
         p = tl.load(target + v, mask=v < vocab, other=0.0)
         p, level = _within(p, least, before, level, top_p)
         p = p / mass
-        if ENDS:
+        if stops is not None:
             p = tl.where(sure, tl.where(v == likeliest, 1.0, 0.0), p)
         tl.store(target + v, tl.where(lawless, float("nan"), p), mask=v < vocab)

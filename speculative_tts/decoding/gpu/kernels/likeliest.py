@@ -10,6 +10,7 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
+from speculative_tts.decoding.gpu.arguments import LogitRows, PartCandidates
 from speculative_tts.decoding.gpu.kernels.logits import exponent, is_early, is_odd, logits_at
 
 LOWEST = tl.constexpr(-(1 << 31))  # a key below all numbers'
@@ -62,44 +63,48 @@ def rank(keys, values, real):
 @triton.jit
 @no_type_check
 def candidates_kernel(
-    logits, positions, minimum, barred, out, values, ids, stats, vocab, new, temperature,
+    rows: LogitRows, out, found: PartCandidates,
     TOP: tl.constexpr, FEW: tl.constexpr, TILE: tl.constexpr, BARS: tl.constexpr,
 ):  # fmt: skip
     """The TOP largest logits of a part of a row, with their ids; the part's probabilities to 0.
 
-    values, ids: [rows, parts, FEW]; id -1 where there are fewer. All are NaN if any is NaN or inf.
-    stats: [rows, parts, 2], the part's highest logit and its sum of exponents. BARS: where barred
-    ids are, 0 nowhere, 1 at early positions, 2 everywhere.
+    A part has FEW candidates, of TOP ids or fewer. All are NaN if any is NaN or inf. BARS: where
+    barred ids are, 0 nowhere, 1 at early positions, 2 everywhere.
     """
-    row, part = tl.program_id(0), tl.program_id(1)
+    row, part, vocab = tl.program_id(0), tl.program_id(1), rows.vocab
     v = part * TILE + tl.arange(0, TILE)
     inside = v < vocab
     base = row.to(tl.int64) * vocab
-    early = (is_early(positions, minimum, row, new) & (BARS == 1)) | (BARS == 2)
-    x = logits_at(logits + base, v, inside, barred, early, temperature)
+    early = (is_early(rows, row) & (BARS == 1)) | (BARS == 2)
+    x = logits_at(rows.logits + base, v, inside, early, rows)
     tl.store(out + base + v, tl.zeros([TILE], tl.float32), mask=inside)
     bad = tl.max(is_odd(x), 0) > 0
     x = tl.where(bad, 0.0, x)
     peak = tl.max(tl.where(inside, x, float("-inf")), 0)
     mass = tl.sum(tl.where(inside, exponent(x, peak), 0.0), 0)
     line = row * tl.num_programs(1) + part
-    tl.store(stats + 2 * line, peak)
-    tl.store(stats + 2 * line + 1, mass)
+    tl.store(found.stats + 2 * line, peak)
+    tl.store(found.stats + 2 * line + 1, mass)
     chosen, place = chosen_of(tl.where(inside, keys_of(x), LOWEST), TOP)
     at, j = line * FEW, tl.arange(0, FEW)
-    tl.store(ids + at + j, tl.full([FEW], -1, tl.int32), mask=j >= TOP)
-    tl.store(ids + at + place, tl.where(inside, v, -1), mask=chosen)
-    tl.store(values + at + place, tl.where(bad, float("nan"), x), mask=chosen)
+    tl.store(found.ids + at + j, tl.full([FEW], -1, tl.int32), mask=j >= TOP)
+    tl.store(found.ids + at + place, tl.where(inside, v, -1), mask=chosen)
+    tl.store(found.scores + at + place, tl.where(bad, float("nan"), x), mask=chosen)
 
 
 @triton.jit
 @no_type_check
-def merge(values, ids, width, TOP: tl.constexpr, FEW: tl.constexpr, WIDE: tl.constexpr):
-    """Ids and logits [FEW] of the TOP likeliest of a row's candidates, by id; TOP are real.
+def merge(found: PartCandidates, row, CHOICE: tl.constexpr):
+    """Ids and logits [few] of the likeliest of a row's candidates, by id; `top` are real.
 
-    values, ids: [width], what `candidates_kernel` left; they are overwritten. The last two: which
-    are real, and whether there is a NaN or an infinity among the candidates.
+    The candidates are overwritten. The last two: which are real, and whether there is a NaN or an
+    infinity among the candidates.
     """
+    TOP: tl.constexpr = CHOICE.top
+    FEW: tl.constexpr = CHOICE.few
+    WIDE: tl.constexpr = CHOICE.wide
+    width = found.width
+    values, ids = found.scores + row * width, found.ids + row * width
     j = tl.arange(0, FEW)
     if WIDE > FEW:
         k = tl.arange(0, WIDE)
@@ -121,23 +126,22 @@ def merge(values, ids, width, TOP: tl.constexpr, FEW: tl.constexpr, WIDE: tl.con
 
 @triton.jit
 @no_type_check
-def few_kernel(
-    values, ids, stops, out, vocab, width, top_p,
-    TOP: tl.constexpr, FEW: tl.constexpr, WIDE: tl.constexpr,
-    NUCLEUS: tl.constexpr, ENDS: tl.constexpr,
-):  # fmt: skip
-    """Probabilities of the TOP likeliest of a row's candidates; `out` has zeros elsewhere."""
+def few_kernel(found: PartCandidates, stops, out, vocab, top_p, CHOICE: tl.constexpr):
+    """Probabilities of the likeliest of a row's candidates; `out` has zeros elsewhere.
+
+    top_p: None for all of them. With `stops` a stop id that is the likeliest token is certain.
+    """
     row = tl.program_id(0)
-    id_, x, real, bad = merge(values + row * width, ids + row * width, width, TOP, FEW, WIDE)
+    id_, x, real, bad = merge(found, row, CHOICE)
     x = tl.where(real, x, float("-inf"))
     peak = tl.max(x, 0)
     p = tl.where(real, exponent(x, peak), 0.0)
     p = p / tl.sum(p, 0)
     ahead, place = rank(keys_of(x), p, real)
-    if NUCLEUS:
+    if top_p is not None:
         p = tl.where(ahead < top_p, p, 0.0)
         p = p / tl.sum(p, 0)
-    if ENDS:
+    if stops is not None:
         likeliest = tl.sum(tl.where(real & (place == 0), id_, 0), 0)
         if tl.load(stops + likeliest) != 0:
             p = tl.where(place == 0, 1.0, 0.0)

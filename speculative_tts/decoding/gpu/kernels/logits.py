@@ -5,14 +5,16 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
+from speculative_tts.decoding.gpu.arguments import FrameSlots, LogitRows, Penalised
+
 
 @triton.jit
 @no_type_check
-def logits_at(source, v, inside, barred, early, temperature):
+def logits_at(source, v, inside, early, rows: LogitRows):
     """Logits at v of one row by temperature, -inf of what is impossible at an early position."""
     x = tl.load(source + v, mask=inside, other=float("-inf"))
-    bar = tl.load(barred + v, mask=inside & early, other=0) != 0
-    return tl.where(bar, float("-inf"), x) / temperature
+    bar = tl.load(rows.barred + v, mask=inside & early, other=0) != 0
+    return tl.where(bar, float("-inf"), x) / rows.temperature
 
 
 @triton.jit
@@ -24,9 +26,9 @@ def is_odd(x):
 
 @triton.jit
 @no_type_check
-def is_early(positions, minimum, row, new):
+def is_early(rows: LogitRows, row):
     """True if this row's position is before its utterance's minimum length."""
-    return tl.load(positions + row) < tl.load(minimum + row // new)
+    return tl.load(rows.positions + row) < tl.load(rows.minimum + row // rows.new)
 
 
 @triton.jit
@@ -39,46 +41,46 @@ def exponent(x, peak):
 @triton.jit
 @no_type_check
 def prepared_kernel(
-    logits, positions, history, prompted, slot_ends, seen, out, vocab, new, capacity, slots,
-    penalty,
-    PENALTY: tl.constexpr, FRAMES: tl.constexpr, IN_FRAME: tl.constexpr, TILE: tl.constexpr,
+    rows: LogitRows, said: Penalised, frames: FrameSlots, out,
+    IN_FRAME: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
     """`Sampler.prepared` of a row: a penalty on ids that were there, -inf of other slots' ids.
 
-    seen: uint8 [rows, vocab] of scratch memory. slot_ends: the first id after the range of each of
-    a frame's positions; ids after all of them end the speech, IN_FRAME or between frames alone.
+    Without a penalty, or frames, they are None. Ids that end the speech are possible IN_FRAME, or
+    between frames alone.
     """
-    row = tl.program_id(0)
-    b, base = (row // new).to(tl.int64), row.to(tl.int64) * vocab
-    position = tl.load(positions + row)
+    row, vocab = tl.program_id(0), rows.vocab
+    b, base = (row // rows.new).to(tl.int64), row.to(tl.int64) * vocab
+    position = tl.load(rows.positions + row)
     place = tl.arange(0, TILE)
-    if PENALTY:
+    if said is not None:
         for first in range(0, vocab, TILE):
             v = first + place
-            said = tl.load(prompted + b * vocab + v, mask=v < vocab, other=0)
-            tl.store(seen + base + v, said, mask=v < vocab)
+            heard = tl.load(said.prompted + b * vocab + v, mask=v < vocab, other=0)
+            tl.store(said.seen + base + v, heard, mask=v < vocab)
         tl.debug_barrier()
         for first in range(0, position.to(tl.int32), TILE):
             at = first + place
             past = at < position
-            id_ = tl.load(history + b * capacity + at, mask=past, other=vocab)
+            id_ = tl.load(said.history + b * said.capacity + at, mask=past, other=vocab)
             once = tl.full([TILE], 1, tl.uint8)
-            tl.store(seen + base + id_, once, mask=past & (id_ < vocab))
+            tl.store(said.seen + base + id_, once, mask=past & (id_ < vocab))
         tl.debug_barrier()
     begin, end, every, between = 0, 0, 0, True
-    if FRAMES:
-        slot = (position % slots).to(tl.int32)
-        begin = tl.load(slot_ends + tl.maximum(slot - 1, 0))
+    if frames is not None:
+        slot = (position % frames.slots).to(tl.int32)
+        begin = tl.load(frames.slot_ends + tl.maximum(slot - 1, 0))
         begin = tl.where(slot > 0, begin, 0)
-        end, every = tl.load(slot_ends + slot), tl.load(slot_ends + slots - 1)
+        end = tl.load(frames.slot_ends + slot)
+        every = tl.load(frames.slot_ends + frames.slots - 1)
         between = (slot == 0) | IN_FRAME
     for first in range(0, vocab, TILE):
         v = first + place
-        x = tl.load(logits + base + v, mask=v < vocab, other=0.0)
-        if PENALTY:
-            before = tl.load(seen + base + v, mask=v < vocab, other=0) != 0
-            x = tl.where(before, tl.where(x < 0, x * penalty, x / penalty), x)
-        if FRAMES:
+        x = tl.load(rows.logits + base + v, mask=v < vocab, other=0.0)
+        if said is not None:
+            before = tl.load(said.seen + base + v, mask=v < vocab, other=0) != 0
+            x = tl.where(before, tl.where(x < 0, x * said.penalty, x / said.penalty), x)
+        if frames is not None:
             fits = ((v >= begin) & (v < end)) | ((v >= every) & between)
             x = tl.where(fits, x, float("-inf"))
         tl.store(out + base + v, x, mask=v < vocab)

@@ -8,31 +8,39 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
+from speculative_tts.decoding.gpu.arguments import RowArguments
 from speculative_tts.decoding.gpu.kernels.lattice import (
     IMPOSSIBLE,
     code_before,
     first_scores,
+    heads_of,
     log_sum,
     pairs,
     picked,
     scores_of,
     states_at,
 )
-from speculative_tts.decoding.gpu.kernels.rounds import DRAWS, drawn
+from speculative_tts.decoding.gpu.kernels.rounds import ACCEPT, DRAFT, DRAWS, NEXT, drawn
+from speculative_tts.decoding.gpu.path_arguments import (
+    Endings,
+    PathLattice,
+    PathOutcome,
+    TransitionLogs,
+    WalkOutcome,
+)
 
 
 @triton.jit
 @no_type_check
-def _forward(
-    heads, table, uniform, last, reached, back, number,
-    LATTICE: tl.constexpr, SAMPLE: tl.constexpr, NEXT: tl.constexpr,
-):  # fmt: skip
+def _forward(heads, table: TransitionLogs, uniform, last, scratch, number, LATTICE: tl.constexpr):
     """Go through an utterance's lattice: is no path possible, and in which state does it end?
 
     `back` then has the state before each one, the best or one that is drawn.
     """
     SIZE: tl.constexpr = LATTICE.size
     TILE: tl.constexpr = LATTICE.tile
+    SAMPLE: tl.constexpr = LATTICE.sample
+    reached, back = scratch
     j = tl.arange(0, SIZE)
     tl.store(reached + j, first_scores(heads, table, last, LATTICE))
     for t in range(1, number):
@@ -63,30 +71,23 @@ def _forward(
 @triton.jit
 @no_type_check
 def path_kernel(
-    logits, states, is_stop, over, ends, alive, keys, seen, row, column, tokens, count, uniforms,
-    prompted, reached, back, block, dead, laws,
-    number, width, vocab, n_ids, length, capacity, temperature,
-    LATTICE: tl.constexpr, SAMPLE: tl.constexpr, PROMPTED: tl.constexpr, DRAFTS: tl.constexpr,
-    ACCEPT: tl.constexpr, NEXT: tl.constexpr,
+    rows: RowArguments, lattice: PathLattice, said: Endings, table: TransitionLogs, prompted,
+    path: PathOutcome, LATTICE: tl.constexpr,
 ):  # fmt: skip
-    """The best path of an utterance, or one drawn backwards (SAMPLE), and where speech ends.
+    """The best path of an utterance, or one drawn backwards, and where speech ends.
 
-    reached: [batch, 2, size], back: [batch, number, size] of scratch memory. DRAFTS: write the
-    tokens after those there are, and that they are certain; `laws` has zeros so far.
+    prompted: int64 [batch], the code before each block, None if it is the newest token. A draft's
+    tokens are written after those there are, and `laws` that they are certain.
     """
     SIZE: tl.constexpr = LATTICE.size
     b, j = tl.program_id(0), tl.arange(0, SIZE)
-    logits += b.to(tl.int64) * number * vocab
-    states += b * SIZE * (1 if LATTICE.shared else number)
-    heads = logits, states, is_stop, width, vocab, temperature
-    table = keys, seen, row, column, n_ids, length
-    reached, back = reached + b * 2 * SIZE, back + b * number * SIZE
-    last = code_before(tokens, count, prompted, b, capacity, vocab, PROMPTED)
-    uniform = uniforms + (b * capacity + tl.load(count + b)) * DRAWS
-    none, state = _forward(
-        heads, table, uniform, last, reached, back, number, LATTICE, SAMPLE, NEXT
-    )  # fmt: skip
-    tl.store(dead + b, none.to(tl.uint8))
+    number, vocab = lattice.number, lattice.vocab
+    heads = heads_of(lattice, b, LATTICE)
+    reached, back = path.reached + b * 2 * SIZE, path.back + b * number * SIZE
+    last = code_before(rows, prompted, b, vocab)
+    uniform = rows.uniforms + (b * rows.capacity + tl.load(rows.committed + b)) * DRAWS
+    none, state = _forward(heads, table, uniform, last, (reached, back), number, LATTICE)
+    tl.store(path.dead + b, none.to(tl.uint8))
     cut = 1.0 - tl.load(uniform + ACCEPT)
     for behind in range(number):
         t = number - 1 - behind
@@ -94,15 +95,15 @@ def path_kernel(
         own = scores_of(heads, t, id_, there)
         alone = tl.sum(picked(own[None, :], 0.0, SIZE, False), 0)
         token = tl.sum(tl.where(j == tl.where(none, alone, state), id_, 0), 0).to(tl.int64)
-        ended = tl.load(over + b * number + t)
+        ended = tl.load(said.over + b * number + t)
         if LATTICE.stops:
-            limit = cut if SAMPLE else 0.5
-            token = tl.where(ended >= limit, tl.load(ends + b * number + t), token)
-        token = tl.where(tl.load(alive + b * number + t) != 0, token, vocab)
-        tl.store(block + b * number + t, token)
-        if DRAFTS:
-            tl.store(tokens + b * capacity + tl.load(count + b) + t, token)
-            _certain(laws + (b.to(tl.int64) * number + t) * vocab, token, vocab, SIZE)
+            limit = cut if LATTICE.sample else 0.5
+            token = tl.where(ended >= limit, tl.load(said.likeliest + b * number + t), token)
+        token = tl.where(tl.load(said.alive + b * number + t) != 0, token, vocab)
+        tl.store(path.block + b * number + t, token)
+        if path.laws is not None:
+            tl.store(rows.tokens + b * rows.capacity + tl.load(rows.committed + b) + t, token)
+            _certain(path.laws + (b.to(tl.int64) * number + t) * vocab, token, vocab, SIZE)
         if t > 0:
             state = tl.load(back + t * SIZE + state)
 
@@ -128,7 +129,7 @@ def _lawless(law, vocab, SIZE: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def _messages(heads, table, messages, number, LATTICE: tl.constexpr):
+def _messages(heads, table: TransitionLogs, messages, number, LATTICE: tl.constexpr):
     """Write the log mass of all ways on from each state to the end, the last position first."""
     SIZE: tl.constexpr = LATTICE.size
     TILE: tl.constexpr = LATTICE.tile
@@ -152,26 +153,18 @@ def _messages(heads, table, messages, number, LATTICE: tl.constexpr):
 @triton.jit
 @no_type_check
 def walk_kernel(
-    logits, states, is_stop, over, ends, alive, keys, seen, row, column, tokens, count, uniforms,
-    messages, laws, sums,
-    number, width, vocab, n_ids, length, capacity, temperature,
-    LATTICE: tl.constexpr, DRAFT: tl.constexpr,
-    LINES: tl.constexpr, LINE: tl.constexpr, ALL: tl.constexpr,
+    rows: RowArguments, lattice: PathLattice, said: Endings, table: TransitionLogs,
+    walk: WalkOutcome, LATTICE: tl.constexpr, CUT: tl.constexpr,
 ):  # fmt: skip
-    """Draft a drawn path from its beginning: each token by its law given those before it.
-
-    messages: [batch, number, size] of scratch memory, log masses of all ways on; laws: zeros.
-    """
+    """Draft a drawn path from its beginning: each token by its law given those before it."""
     SIZE: tl.constexpr = LATTICE.size
     b, j = tl.program_id(0), tl.arange(0, SIZE)
-    logits += b.to(tl.int64) * number * vocab
-    states += b * SIZE * (1 if LATTICE.shared else number)
-    heads = logits, states, is_stop, width, vocab, temperature
-    table = keys, seen, row, column, n_ids, length
-    messages += b * number * SIZE
+    number, vocab = lattice.number, lattice.vocab
+    heads = heads_of(lattice, b, LATTICE)
+    messages = walk.messages + b * number * SIZE
     _messages(heads, table, messages, number, LATTICE)
-    now = tl.load(count + b)
-    last = code_before(tokens, count, count, b, capacity, vocab, False)
+    now = tl.load(rows.committed + b)
+    last = code_before(rows, None, b, vocab)
     gone, before = tl.full([], 0.0, tl.float32), tl.zeros([], tl.int64)
     for t in range(number):
         id_, there = states_at(heads, t, j, LATTICE)
@@ -183,26 +176,25 @@ def walk_kernel(
             source = tl.zeros([SIZE], tl.int32) + before.to(tl.int32)
             masses += pairs(table, id_, source, there, LATTICE)
         masses = _law(masses + tl.load(messages + t * SIZE + j), own, there)
-        ended = tl.maximum(gone, tl.load(over + b * number + t))
+        ended = tl.maximum(gone, tl.load(said.over + b * number + t))
         ends_now = tl.where(gone < 1, (ended - gone) / tl.where(gone < 1, 1.0 - gone, 1.0), 1.0)
         gone = ended
-        law = laws + (b.to(tl.int64) * number + t) * vocab
+        law = walk.laws + (b.to(tl.int64) * number + t) * vocab
         tl.store(law + id_, masses * (1.0 - ends_now), mask=there)
         tl.debug_barrier()
         if LATTICE.stops:
-            end = tl.load(ends + b * number + t)
+            end = tl.load(said.likeliest + b * number + t)
             more = tl.load(law + end) + ends_now
             tl.debug_barrier()
             tl.store(law + end, more)
             tl.debug_barrier()  # a row without a law overwrites it
-        if tl.load(alive + b * number + t) == 0:
+        if tl.load(said.alive + b * number + t) == 0:
             _lawless(law, vocab, SIZE)
         tl.debug_barrier()
-        level = tl.load(uniforms + (b * capacity + now + t) * DRAWS + DRAFT)
-        token, _ = drawn(
-            law, law, law, vocab, 1.0, False, level, sums + b * ALL, False, False, LINES, LINE, ALL
-        )  # fmt: skip
-        tl.store(tokens + b * capacity + now + t, token)
+        level = tl.load(rows.uniforms + (b * rows.capacity + now + t) * DRAWS + DRAFT)
+        sums = walk.sums + b * CUT.every
+        token, _ = drawn((law, None, 1.0, False), None, vocab, level, sums, CUT)
+        tl.store(rows.tokens + b * rows.capacity + now + t, token)
         state = tl.min(tl.where((id_ == token) & (masses > 0), j, SIZE), 0)
         before = tl.sum(tl.where(j == tl.where(state < SIZE, state, 0), id_, 0), 0).to(tl.int64)
 

@@ -18,7 +18,14 @@ from speculative_tts.models.decoder.matrix import Matrix, matrix, packed
 from speculative_tts.models.families.valle.modules import PlainNorm, Stack, TransformerLayer
 from speculative_tts.models.host import readable
 from speculative_tts.native.library import library
-from speculative_tts.native.step import LayerWeights, NativeStack, Norm, PackedCache, StackShape
+from speculative_tts.native.step import (
+    LayerWeights,
+    NativeStack,
+    Norm,
+    PackedCache,
+    PassSpan,
+    StackShape,
+)
 
 EPS = 1e-5  # of LayerNorms
 
@@ -93,7 +100,7 @@ class Trunk:
         """
         if isinstance(cache, PackedCache):
             assert self.native is not None
-            return self.native.extend(inputs, cache, start, prefix=prefix, keep=keep)
+            return self.native.extend(inputs, cache, start, PassSpan(prefix, keep))
         batch, new, _ = inputs.shape
         looking = readable(start)
         span = int(start.max()) + new if looking else cache.capacity

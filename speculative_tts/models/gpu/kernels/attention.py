@@ -10,6 +10,13 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
+from speculative_tts.models.gpu.arguments import (
+    AttentionParts,
+    NewPositions,
+    PastPositions,
+    Turning,
+)
+
 NOTHING = tl.constexpr(-1e30)  # a score that no softmax sees; -inf would make NaN of an empty part
 
 
@@ -44,11 +51,12 @@ def _softmaxed(scores, seen, values, peak, total, sums):
 
 @triton.jit
 @no_type_check
-def _joined(
-    parts, peaks, out, row_head, real, stride,
-    D: tl.constexpr, DB: tl.constexpr, QB: tl.constexpr, PARTS: tl.constexpr,
-):  # fmt: skip
+def _joined(shared: AttentionParts, out, row_head, real, stride, SHAPE: tl.constexpr):
     """Join the parts of one pair's queries, each normalised, by their log sums."""
+    D: tl.constexpr = SHAPE.d
+    DB: tl.constexpr = SHAPE.db
+    QB: tl.constexpr = SHAPE.qb
+    PARTS: tl.constexpr = SHAPE.splits + 1
     d = tl.arange(0, DB)
     inside = real[:, None] & (d < D)[None, :]
     peak = tl.full([QB], NOTHING, tl.float32)
@@ -56,9 +64,9 @@ def _joined(
     sums = tl.zeros([QB, DB], tl.float32)
     for part in tl.static_range(PARTS):
         line = part * stride + row_head
-        at = parts + line[:, None] * D + d[None, :]
+        at = shared.parts + line[:, None] * D + d[None, :]
         value = tl.load(at, mask=inside, other=0.0, cache_modifier=".cg")
-        level = tl.load(peaks + line, mask=real, other=0.0, cache_modifier=".cg")
+        level = tl.load(shared.peaks + line, mask=real, other=0.0, cache_modifier=".cg")
         higher = tl.maximum(peak, level)
         shrink, weight = tl.exp(peak - higher), tl.exp(level - higher)
         sums = sums * shrink[:, None] + value * weight[:, None]
@@ -71,25 +79,33 @@ def _joined(
 @triton.jit
 @no_type_check
 def _newest(
-    q, new, fused, keys, values, turns, gains, first_row, begin, base, kv, NEW, floor2,
-    HEADS: tl.constexpr, KV: tl.constexpr, D: tl.constexpr, DB: tl.constexpr,
-    QB: tl.constexpr, NB: tl.constexpr, NORM: tl.constexpr,
+    q, new, fed: NewPositions, past: PastPositions, turning: Turning, place, SHAPE: tl.constexpr
 ):  # fmt: skip
     """Store the new keys and values of one pair and attend to them: a running softmax."""
+    HEADS: tl.constexpr = SHAPE.heads
+    KV: tl.constexpr = SHAPE.kv
+    D: tl.constexpr = SHAPE.d
+    DB: tl.constexpr = SHAPE.db
+    QB: tl.constexpr = SHAPE.qb
+    NB: tl.constexpr = SHAPE.nb
+    NORM: tl.constexpr = turning.gains is not None
+    NEW = fed.number
+    first_row, begin, base, kv = place
     j, d = tl.arange(0, NB), tl.arange(0, DB)
     mine = (j < NEW)[:, None] & (d < D)[None, :]
     at = (first_row + j) * (HEADS + 2 * KV) * D + (HEADS + kv) * D
-    at = fused + at[:, None] + d[None, :]
-    turn = tl.load(turns + ((begin + j) * D)[:, None] + d[None, :], mask=mine, other=0.0)
+    at = fed.fused + at[:, None] + d[None, :]
+    turn = tl.load(turning.turns + ((begin + j) * D)[:, None] + d[None, :], mask=mine, other=0.0)
     gain = turn
     if NORM:
-        gain = tl.load(gains + (HEADS + kv) * D + d, mask=d < D, other=0.0)[None, :]
-    k = _turned(tl.load(at, mask=mine, other=0.0), gain, floor2, turn, NB, DB // 2, NORM)
-    k = k.to(keys.dtype.element_ty)
+        gain = tl.load(turning.gains + (HEADS + kv) * D + d, mask=d < D, other=0.0)[None, :]
+    new_keys = tl.load(at, mask=mine, other=0.0)
+    k = _turned(new_keys, gain, turning.floor2, turn, NB, DB // 2, NORM)
+    k = k.to(past.past_keys.dtype.element_ty)
     v = tl.load(at + KV * D, mask=mine, other=0.0)
     to = base + ((begin + j) * D)[:, None] + d[None, :]
-    tl.store(keys + to, k, mask=mine)
-    tl.store(values + to, v, mask=mine)
+    tl.store(past.past_keys + to, k, mask=mine)
+    tl.store(past.past_values + to, v, mask=mine)
     seen = (j < NEW)[None, :] & (j[None, :] <= new[:, None])
     scores = tl.dot(q, tl.trans(k), input_precision="ieee")
     peak = tl.full([QB], NOTHING, tl.float32)
@@ -99,47 +115,51 @@ def _newest(
 
 @triton.jit
 @no_type_check
-def _handed_in(
-    parts, peaks, out, tickets, pair, part, row_head, real, peak, total, sums, M,
-    HEADS: tl.constexpr, D: tl.constexpr, DB: tl.constexpr, QB: tl.constexpr,
-    SPLITS: tl.constexpr,
-):  # fmt: skip
+def _handed_in(shared: AttentionParts, out, place, running, M, SHAPE: tl.constexpr):
     """Write one part of a pair; the last part joins all."""
+    HEADS: tl.constexpr = SHAPE.heads
+    D: tl.constexpr = SHAPE.d
+    DB: tl.constexpr = SHAPE.db
+    pair, part, row_head, real = place
+    peak, total, sums = running
     d = tl.arange(0, DB)
     inside = real[:, None] & (d < D)[None, :]
     level = tl.where(total > 0, peak + tl.log(tl.where(total > 0, total, 1.0)), NOTHING)
     at = (part * M * HEADS + row_head)[:, None] * D + d[None, :]
-    tl.store(parts + at, sums, mask=inside)
-    tl.store(peaks + part * M * HEADS + row_head, level, mask=real)
+    tl.store(shared.parts + at, sums, mask=inside)
+    tl.store(shared.peaks + part * M * HEADS + row_head, level, mask=real)
     tl.debug_barrier()  # all of this program's, before its ticket says that they are there
-    if tl.atomic_add(tickets + pair, 1, sem="acq_rel") == SPLITS:
-        tl.atomic_xchg(tickets + pair, 0, sem="relaxed")
-        _joined(parts, peaks, out, row_head, real, M * HEADS, D, DB, QB, SPLITS + 1)
+    if tl.atomic_add(shared.tickets + pair, 1, sem="acq_rel") == SHAPE.splits:
+        tl.atomic_xchg(shared.tickets + pair, 0, sem="relaxed")
+        _joined(shared, out, row_head, real, M * HEADS, SHAPE)
 
 
 @triton.jit
 @no_type_check
-def _columns(keys, values, base, column, last, D: tl.constexpr, DB: tl.constexpr):
+def _columns(past: PastPositions, base, column, last, SHAPE: tl.constexpr):
     """Load keys [DB, columns] and values [columns, DB] of a pair; say which are before `last`."""
+    D: tl.constexpr = SHAPE.d
+    DB: tl.constexpr = SHAPE.db
     d = tl.arange(0, DB)
     there = column < last
     at = base + column[None, :] * D + d[:, None]
-    k = tl.load(keys + at, mask=there[None, :] & (d < D)[:, None], other=0.0)
+    k = tl.load(past.past_keys + at, mask=there[None, :] & (d < D)[:, None], other=0.0)
     at = base + column[:, None] * D + d[None, :]
-    v = tl.load(values + at, mask=there[:, None] & (d < D)[None, :], other=0.0)
+    v = tl.load(past.past_values + at, mask=there[:, None] & (d < D)[None, :], other=0.0)
     return there, k, v
 
 
 @triton.jit
 @no_type_check
-def _oldest(
-    q, keys, values, base, column, first, last, there, k, v, peak, total, sums,
-    D: tl.constexpr, DB: tl.constexpr, KB: tl.constexpr,
-):  # fmt: skip
+def _oldest(q, past: PastPositions, place, loaded, running, SHAPE: tl.constexpr):
     """Attend to old columns from `first`, of which KB are loaded; normalise the weighted values."""
+    KB: tl.constexpr = SHAPE.kb
+    base, column, first, last = place
+    there, k, v = loaded
+    peak, total, sums = running
     for _ in range(first, last, KB):
         column += KB
-        next_there, next_k, next_v = _columns(keys, values, base, column, last, D, DB)
+        next_there, next_k, next_v = _columns(past, base, column, last, SHAPE)
         scores = tl.dot(q, k, input_precision="ieee")
         peak, total, sums = _softmaxed(scores, there[None, :], v, peak, total, sums)
         there, k, v = next_there, next_k, next_v
@@ -149,96 +169,101 @@ def _oldest(
 @triton.jit
 @no_type_check
 def attention_kernel(
-    fused, keys, values, turns, gains, start, out, parts, peaks, tickets, NEW, CAPACITY, M, floor2,
-    HEADS: tl.constexpr, KV: tl.constexpr, D: tl.constexpr, DB: tl.constexpr,
-    QB: tl.constexpr, NB: tl.constexpr, KB: tl.constexpr, SPLITS: tl.constexpr,
-    NORM: tl.constexpr, PDL: tl.constexpr,
+    fed: NewPositions, past: PastPositions, turning: Turning, out, shared: AttentionParts,
+    SHAPE: tl.constexpr,
 ):  # fmt: skip
-    """Attend from NEW positions of each row to its cache and to themselves.
-
-    fused: [M, (HEADS + 2 KV) D], M = batch * NEW, as the product gives it; keys, values: [batch,
-    KV, CAPACITY, D]; turns: [positions, D], cosines and sines in pairs; gains: [HEADS + KV, D],
-    of the norms of queries and keys (NORM); out: [M, HEADS D].
+    """Attend from new positions of each row to its cache and to themselves: out [rows, HEADS D].
 
     A row's kv head has SPLITS programs over old positions, which were written long before and are
-    read before the wait, and one over the new; SPLITS = 0: one for all. The last to end joins parts
-    [SPLITS + 1, M, HEADS D] and their log sums, peaks [SPLITS + 1, M, HEADS]. tickets: int32 zeros.
+    read before the wait, and one over the new; SPLITS = 0: one for all. The last to end joins their
+    parts. SHAPE: AttentionConstants.
     """
+    HEADS: tl.constexpr = SHAPE.heads
+    KV: tl.constexpr = SHAPE.kv
+    D: tl.constexpr = SHAPE.d
+    DB: tl.constexpr = SHAPE.db
+    QB: tl.constexpr = SHAPE.qb
+    KB: tl.constexpr = SHAPE.kb
+    SPLITS: tl.constexpr = SHAPE.splits
+    NORM: tl.constexpr = turning.gains is not None
+    NEW = fed.number
     pair, part = tl.program_id(0) // (SPLITS + 1), tl.program_id(0) % (SPLITS + 1)
     batch, kv = pair // KV, pair % KV
-    begin = tl.load(start + batch).to(tl.int32)
+    begin = tl.load(fed.start + batch).to(tl.int32)
     first, last = 0, begin
     if SPLITS > 0:
         span = tl.cdiv(tl.cdiv(begin, SPLITS), KB) * KB
         first, last = tl.minimum(part * span, begin), tl.minimum((part + 1) * span, begin)
-    base = pair.to(tl.int64) * CAPACITY * D
+    base = pair.to(tl.int64) * past.capacity * D
     column = first + tl.arange(0, KB)
-    there, k, v = _columns(keys, values, base, column, last, D, DB)
+    loaded = _columns(past, base, column, last, SHAPE)
     r, d = tl.arange(0, QB), tl.arange(0, DB)
     new = r // (HEADS // KV)
     real = new < NEW
     row, head = batch * NEW + new, kv * (HEADS // KV) + r % (HEADS // KV)
     inside = real[:, None] & (d < D)[None, :]
-    angle = tl.load(turns + ((begin + new) * D)[:, None] + d[None, :], mask=inside, other=0.0)
+    angle = tl.load(
+        turning.turns + ((begin + new) * D)[:, None] + d[None, :], mask=inside, other=0.0
+    )
     gain = angle
     if NORM:
-        gain = tl.load(gains + (head * D)[:, None] + d[None, :], mask=inside, other=0.0)
-    if PDL:
+        gain = tl.load(turning.gains + (head * D)[:, None] + d[None, :], mask=inside, other=0.0)
+    if SHAPE.pdl:
         gdc_wait()
         gdc_launch_dependents()
-    at = fused + (row * (HEADS + 2 * KV) * D + head * D)[:, None] + d[None, :]
-    q = _turned(tl.load(at, mask=inside, other=0.0), gain, floor2, angle, QB, DB // 2, NORM)
-    q = q.to(keys.dtype.element_ty)
+    at = fed.fused + (row * (HEADS + 2 * KV) * D + head * D)[:, None] + d[None, :]
+    q = tl.load(at, mask=inside, other=0.0)
+    q = _turned(q, gain, turning.floor2, angle, QB, DB // 2, NORM)
+    q = q.to(past.past_keys.dtype.element_ty)
     peak, total = tl.full([QB], NOTHING, tl.float32), tl.zeros([QB], tl.float32)
     sums = tl.zeros([QB, DB], tl.float32)
     if part == SPLITS:
-        peak, total, sums = _newest(
-            q, new, fused, keys, values, turns, gains, batch * NEW, begin, base, kv, NEW, floor2,
-            HEADS, KV, D, DB, QB, NB, NORM,
-        )  # fmt: skip
-    peak, total, sums = _oldest(
-        q, keys, values, base, column, first, last, there, k, v, peak, total, sums, D, DB, KB
-    )
+        place = batch * NEW, begin, base, kv
+        peak, total, sums = _newest(q, new, fed, past, turning, place, SHAPE)
+    place = base, column, first, last
+    peak, total, sums = _oldest(q, past, place, loaded, (peak, total, sums), SHAPE)
     row_head = row * HEADS + head
     if SPLITS == 0:
         at = out + row_head[:, None] * D + d[None, :]
         tl.store(at, sums.to(out.dtype.element_ty), mask=inside)
     else:
-        _handed_in(
-            parts, peaks, out, tickets, pair, part, row_head, real, peak, total, sums, M,
-            HEADS, D, DB, QB, SPLITS,
-        )  # fmt: skip
+        place = pair, part, row_head, real
+        _handed_in(shared, out, place, (peak, total, sums), fed.rows, SHAPE)
 
 
 @triton.jit
 @no_type_check
 def rotate_kernel(
-    fused, keys, values, turns, gains, rows, NEW, CAPACITY, floor2,
-    HEADS: tl.constexpr, KV: tl.constexpr, D: tl.constexpr, DB: tl.constexpr, HB: tl.constexpr,
-    NORM: tl.constexpr,
+    fused, past: PastPositions, turning: Turning, rows, NEW, SHAPE: tl.constexpr, HB: tl.constexpr
 ):  # fmt: skip
     """Norm and turn queries and keys of a prefill in place, write keys and values to the cache.
 
     A program has one position; fused: [batch, NEW, (HEADS + 2 KV) D], cache as in
-    `attention_kernel`, of which `rows` [batch] are filled from position 0.
+    `attention_kernel`, of which `rows` [batch] are filled from position 0. SHAPE: HeadConstants.
     """
+    HEADS: tl.constexpr = SHAPE.heads
+    KV: tl.constexpr = SHAPE.kv
+    D: tl.constexpr = SHAPE.d
+    DB: tl.constexpr = SHAPE.db
+    NORM: tl.constexpr = turning.gains is not None
     line = tl.program_id(0)
     row, place = tl.load(rows + line // NEW), line % NEW
     head, d = tl.arange(0, HB), tl.arange(0, DB)
     d_in = (d < D)[None, :]
     at = fused + line.to(tl.int64) * (HEADS + 2 * KV) * D + (head * D)[:, None] + d[None, :]
     inside = (head < HEADS + KV)[:, None] & d_in
-    turn = tl.load(turns + place * D + d, mask=d < D, other=0.0)
+    turn = tl.load(turning.turns + place * D + d, mask=d < D, other=0.0)
     turn = tl.broadcast_to(turn[None, :], [HB, DB])
     gain = turn
     if NORM:
-        gain = tl.load(gains + (head * D)[:, None] + d[None, :], mask=inside, other=0.0)
-    x = _turned(tl.load(at, mask=inside, other=0.0), gain, floor2, turn, HB, DB // 2, NORM)
+        gain = tl.load(turning.gains + (head * D)[:, None] + d[None, :], mask=inside, other=0.0)
+    x = tl.load(at, mask=inside, other=0.0)
+    x = _turned(x, gain, turning.floor2, turn, HB, DB // 2, NORM)
     x = x.to(fused.dtype.element_ty)
     tl.store(at, x, mask=inside)
     kv = head - HEADS
-    to = ((row * KV + kv) * CAPACITY + place)[:, None] * D + d[None, :]
-    tl.store(keys + to, x, mask=inside & (kv >= 0)[:, None])
+    to = ((row * KV + kv) * past.capacity + place)[:, None] * D + d[None, :]
+    tl.store(past.past_keys + to, x, mask=inside & (kv >= 0)[:, None])
     stored = (kv >= KV) & (kv < 2 * KV)
     v = tl.load(at, mask=stored[:, None] & d_in, other=0.0)
-    tl.store(values + to - KV * CAPACITY * D, v, mask=stored[:, None] & d_in)
+    tl.store(past.past_values + to - KV * past.capacity * D, v, mask=stored[:, None] & d_in)

@@ -6,28 +6,32 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
+from speculative_tts.models.gpu.arguments import AddedRows, RowNorm
+
 
 @triton.jit
 @no_type_check
 def norm_kernel(
-    x, addend, gain, total, out, K, floor2,
-    KB: tl.constexpr, ADD: tl.constexpr, GAIN: tl.constexpr, PDL: tl.constexpr,
+    x, added: AddedRows, norm: RowNorm, out, K, KB: tl.constexpr, PDL: tl.constexpr
 ):  # fmt: skip
-    """Write total = x + addend (ADD) and out = total / sqrt(|total|^2 + floor2) * gain (GAIN)."""
+    """Write total = x + addend and out = total / sqrt(|total|^2 + floor2) * gain.
+
+    added: None for x itself.
+    """
     row = tl.program_id(0).to(tl.int64) * K
     k = tl.arange(0, KB)
     if PDL:
         gdc_wait()
         gdc_launch_dependents()
     y = tl.load(x + row + k, mask=k < K, other=0.0).to(tl.float32)
-    if ADD:
-        y += tl.load(addend + row + k, mask=k < K, other=0.0).to(tl.float32)
-        stored = y.to(total.dtype.element_ty)
-        tl.store(total + row + k, stored, mask=k < K)
+    if added is not None:
+        y += tl.load(added.addend + row + k, mask=k < K, other=0.0).to(tl.float32)
+        stored = y.to(added.total.dtype.element_ty)
+        tl.store(added.total + row + k, stored, mask=k < K)
         y = stored.to(tl.float32)
-    y = y / tl.sqrt(tl.sum(y * y, 0) + floor2)
-    if GAIN:
-        y = y * tl.load(gain + k, mask=k < K, other=0.0).to(tl.float32)
+    y = y / tl.sqrt(tl.sum(y * y, 0) + norm.floor2)
+    if norm.gain is not None:
+        y = y * tl.load(norm.gain + k, mask=k < K, other=0.0).to(tl.float32)
     tl.store(out + row + k, y.to(out.dtype.element_ty), mask=k < K)
 
 

@@ -3,11 +3,13 @@
 All compute, for each row m and output n,
 
     y = sum_k x[m, k] w[n, k]      [N, K] weights, one output's inputs side by side
-    y = y / sqrt(|x[m]|^2 + floor2)      NORM: RMSNorm, whose gain and factor the weight carries
-    y = y + bias[n]                      BIAS
+    y = y / sqrt(|x[m]|^2 + floor2)      RMSNorm, whose gain and factor the weight carries
+    y = y + bias[n]
     y = silu(y)                          SILU
     y = silu(y) * y_up                   GATED: w has 2 N rows, those of `up` after those of `gate`
-    y = y + addend[m, n]                 ADD
+    y = y + addend[m, n]
+
+of which floor2, bias and addend may be None.
 
 PDL: a block asks for all that the kernel before it does not write, its weights above all, before it
 waits for that kernel. With PDL = 1 it lets the next kernel start after that wait: all that was
@@ -22,23 +24,23 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
+from speculative_tts.models.gpu.arguments import ProductExtras, ProductSizes
+
 
 @triton.jit
 @no_type_check
-def _addends(
-    bias, addend, n, m, N, M, BIAS: tl.constexpr, ADD: tl.constexpr, GATED: tl.constexpr
-):  # fmt: skip
+def _addends(extras: ProductExtras, n, m, N, M, GATED: tl.constexpr):
     """Load what is added to outputs n of rows m: biases [BN, 1], of `up` too, and [BN, MB]."""
     shift = tl.zeros([n.shape[0], 1], tl.float32)
     shift_up = shift
     added = tl.zeros([n.shape[0], m.shape[0]], tl.float32)
-    if BIAS:
-        shift += tl.load(bias + n, mask=n < N, other=0.0).to(tl.float32)[:, None]
-    if BIAS and GATED:
-        shift_up += tl.load(bias + N + n, mask=n < N, other=0.0).to(tl.float32)[:, None]
-    if ADD:
+    if extras.bias is not None:
+        shift += tl.load(extras.bias + n, mask=n < N, other=0.0).to(tl.float32)[:, None]
+    if extras.bias is not None and GATED:
+        shift_up += tl.load(extras.bias + N + n, mask=n < N, other=0.0).to(tl.float32)[:, None]
+    if extras.addend is not None:
         inside = (n < N)[:, None] & (m < M)[None, :]
-        at = addend + m[None, :] * N + n[:, None]
+        at = extras.addend + m[None, :] * N + n[:, None]
         added += tl.load(at, mask=inside, other=0.0).to(tl.float32)
     return shift, shift_up, added
 
@@ -57,12 +59,14 @@ def _ordered(PDL: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def _finished(
-    y, y_up, squares, shift, shift_up, added, out, n, m, N, M, floor2,
-    NORM: tl.constexpr, SILU: tl.constexpr, GATED: tl.constexpr,
-):  # fmt: skip
+def _finished(sums, addends, out, place, floor2, FLAGS: tl.constexpr):
     """Do what follows the sums y [BN, MB] of outputs n and rows m, and store them."""
-    if NORM:
+    SILU: tl.constexpr = FLAGS.silu
+    GATED: tl.constexpr = FLAGS.gated
+    y, y_up, squares = sums
+    shift, shift_up, added = addends
+    n, m, N, M = place
+    if floor2 is not None:
         scale = (1.0 / tl.sqrt(squares + floor2))[None, :]
         y, y_up = y * scale, y_up * scale
     y += shift
@@ -71,23 +75,27 @@ def _finished(
     if GATED:
         y = y / (1.0 + tl.exp(-y)) * (y_up + shift_up)
     y += added
-    place = m[None, :] * N + n[:, None]
+    at = m[None, :] * N + n[:, None]
     inside = (n < N)[:, None] & (m < M)[None, :]
-    tl.store(out + place, y.to(out.dtype.element_ty), mask=inside)
+    tl.store(out + at, y.to(out.dtype.element_ty), mask=inside)
 
 
 @triton.jit
 @no_type_check
 def gemv_kernel(
-    x, w, bias, addend, out, N, K, floor2,
-    M: tl.constexpr, MB: tl.constexpr, BN: tl.constexpr, B1: tl.constexpr, B2: tl.constexpr,
-    NORM: tl.constexpr, BIAS: tl.constexpr, ADD: tl.constexpr, SILU: tl.constexpr,
-    GATED: tl.constexpr, PDL: tl.constexpr,
+    x, w, extras: ProductExtras, out, sizes: ProductSizes, TILE: tl.constexpr, FLAGS: tl.constexpr
 ):  # fmt: skip
     """Compute BN outputs of all M rows in a block that holds all their weights in registers.
 
-    B1 + B2 >= K, powers of two, as MB >= M. The sums of a row do not depend on M.
+    TILE: GemvConstants, b1 + b2 >= K. The sums of a row do not depend on M.
     """
+    M: tl.constexpr = TILE.m
+    MB: tl.constexpr = TILE.mb
+    BN: tl.constexpr = TILE.bn
+    B1: tl.constexpr = TILE.b1
+    B2: tl.constexpr = TILE.b2
+    GATED: tl.constexpr = FLAGS.gated
+    N, K = sizes.N, sizes.K
     n = tl.program_id(0) * BN + tl.arange(0, BN)
     n_in = (n < N)[:, None]
     k1 = tl.arange(0, B1)
@@ -102,8 +110,8 @@ def gemv_kernel(
         if B2:
             u2 = tl.load(up + k2[None, :], mask=n_in & (k2 < K)[None, :], other=0.0)
     rows = tl.arange(0, MB)
-    shift, shift_up, added = _addends(bias, addend, n, rows, N, M, BIAS, ADD, GATED)
-    _ordered(PDL)
+    addends = _addends(extras, n, rows, N, M, GATED)
+    _ordered(FLAGS.pdl)
     first, second = (), ()  # all rows are asked for before the first one's sums need its numbers
     for m in tl.static_range(M):
         first = first + (tl.load(x + m * K + k1, mask=k1 < K, other=0.0),)
@@ -117,24 +125,21 @@ def gemv_kernel(
         own = tl.sum(w1.to(tl.float32) * x1[None, :], 1)
         if GATED:
             own_up = tl.sum(u1.to(tl.float32) * x1[None, :], 1)
-        if NORM:
+        if extras.floor2 is not None:
             own_squares = tl.sum(x1 * x1, 0)
         if B2:
             x2 = second[m].to(tl.float32)
             own += tl.sum(w2.to(tl.float32) * x2[None, :], 1)
             if GATED:
                 own_up += tl.sum(u2.to(tl.float32) * x2[None, :], 1)
-            if NORM:
+            if extras.floor2 is not None:
                 own_squares += tl.sum(x2 * x2, 0)
         y = tl.where((rows == m)[None, :], own[:, None], y)
         if GATED:
             y_up = tl.where((rows == m)[None, :], own_up[:, None], y_up)
-        if NORM:
+        if extras.floor2 is not None:
             squares = tl.where(rows == m, own_squares, squares)
-    _finished(
-        y, y_up, squares, shift, shift_up, added, out, n, rows, N, M, floor2, NORM, SILU,
-        GATED,
-    )  # fmt: skip
+    _finished((y, y_up, squares), addends, out, (n, rows, N, M), extras.floor2, FLAGS)
 
 
 @triton.jit
@@ -153,16 +158,21 @@ def _asked_for(w, n, N, K, LINES: tl.constexpr):
 @triton.jit
 @no_type_check
 def rows_kernel(
-    x, w, bias, addend, out, M, N, K, floor2,
-    BN: tl.constexpr, BK: tl.constexpr, MB: tl.constexpr, EVEN: tl.constexpr,
-    NORM: tl.constexpr, BIAS: tl.constexpr, ADD: tl.constexpr, SILU: tl.constexpr,
-    GATED: tl.constexpr, PDL: tl.constexpr, STAGES: tl.constexpr, LINES: tl.constexpr,
+    x, w, extras: ProductExtras, out, sizes: ProductSizes, TILE: tl.constexpr, FLAGS: tl.constexpr
 ):  # fmt: skip
     """Compute BN outputs of up to MB rows on matrix units, the weights in tiles of BK inputs.
 
-    EVEN: BK divides K. A row's sums do not depend on the others; |x|^2 is the diagonal of x x'.
-    LINES: of each output's weights, asked for before the wait.
+    TILE: RowsConstants. A row's sums do not depend on the others; |x|^2 is the diagonal of x x'.
     """
+    BN: tl.constexpr = TILE.bn
+    BK: tl.constexpr = TILE.bk
+    MB: tl.constexpr = TILE.mb
+    EVEN: tl.constexpr = TILE.even
+    LINES: tl.constexpr = TILE.lines
+    GATED: tl.constexpr = FLAGS.gated
+    PDL: tl.constexpr = FLAGS.pdl
+    NORM: tl.constexpr = extras.floor2 is not None
+    M, N, K = sizes.M, sizes.N, sizes.K
     n = tl.program_id(0) * BN + tl.arange(0, BN)
     m = tl.arange(0, MB)
     k = tl.arange(0, BK)
@@ -178,9 +188,9 @@ def rows_kernel(
         _asked_for(w, n, N, K, LINES)
     if PDL and LINES and GATED:
         _asked_for(w + N.to(tl.int64) * K, n, N, K, LINES)
-    shift, shift_up, added = _addends(bias, addend, n, m, N, M, BIAS, ADD, GATED)
+    addends = _addends(extras, n, m, N, M, GATED)
     _ordered(PDL)
-    for k0 in tl.range(0, K, BK, num_stages=STAGES):
+    for k0 in tl.range(0, K, BK, num_stages=TILE.stages):
         w_in, x_in = n_in, m_in
         if not EVEN:
             w_in = n_in & (k0 + k < K)[None, :]
@@ -193,24 +203,29 @@ def rows_kernel(
         if NORM:
             gram = tl.dot(tl.trans(fed), fed, gram, input_precision="ieee")
     squares = tl.sum(tl.where(m[:, None] == m[None, :], gram, 0.0), 0)
-    _finished(y, y_up, squares, shift, shift_up, added, out, n, m, N, M, floor2, NORM, SILU, GATED)
+    _finished((y, y_up, squares), addends, out, (n, m, N, M), extras.floor2, FLAGS)
 
 
 @triton.jit
 @no_type_check
 def held_kernel(
-    x, w, bias, addend, out, M, N, K, floor2,
-    BN: tl.constexpr, BK: tl.constexpr, MB: tl.constexpr, SHARES: tl.constexpr,
-    STEPS: tl.constexpr, EVEN: tl.constexpr,
-    NORM: tl.constexpr, BIAS: tl.constexpr, ADD: tl.constexpr, SILU: tl.constexpr,
-    GATED: tl.constexpr, PDL: tl.constexpr,
+    x, w, extras: ProductExtras, out, sizes: ProductSizes, TILE: tl.constexpr, FLAGS: tl.constexpr
 ):  # fmt: skip
     """Compute BN outputs of up to MB rows on matrix units in a block that holds all their weights.
 
     They are in shared memory before the wait, whatever the kernel before still computes. Each warp
-    has a share of the inputs: STEPS * SHARES * BK >= K, EVEN: they are equal. A row's sums do not
-    depend on the others.
+    has a share of the inputs: STEPS * SHARES * BK >= K. A row's sums do not depend on the others.
+    TILE: HeldConstants.
     """
+    BN: tl.constexpr = TILE.bn
+    BK: tl.constexpr = TILE.bk
+    MB: tl.constexpr = TILE.mb
+    SHARES: tl.constexpr = TILE.shares
+    STEPS: tl.constexpr = TILE.steps
+    EVEN: tl.constexpr = TILE.even
+    GATED: tl.constexpr = FLAGS.gated
+    NORM: tl.constexpr = extras.floor2 is not None
+    M, N, K = sizes.M, sizes.N, sizes.K
     n, m = tl.program_id(0) * BN + tl.arange(0, BN), tl.arange(0, MB)
     share = tl.arange(0, SHARES)[:, None, None] * BK
     k = share + tl.arange(0, BK)[None, None, :]
@@ -225,8 +240,8 @@ def held_kernel(
         held = held + (tl.load(at + first, mask=inside, other=0.0),)
         if GATED:
             held_up = held_up + (tl.load(up + first, mask=inside, other=0.0),)
-    shift, shift_up, added = _addends(bias, addend, n, m, N, M, BIAS, ADD, GATED)
-    _ordered(PDL)
+    addends = _addends(extras, n, m, N, M, GATED)
+    _ordered(FLAGS.pdl)
     k = share + tl.arange(0, BK)[None, :, None]
     source = x + m[None, None, :] * K + k
     sums = tl.zeros([SHARES, BN, MB], tl.float32)
@@ -244,4 +259,4 @@ def held_kernel(
         if NORM:
             squared += fed.to(tl.float32) * fed.to(tl.float32)
     y, y_up, squares = tl.sum(sums, 0), tl.sum(sums_up, 0), tl.sum(tl.sum(squared, 1), 0)
-    _finished(y, y_up, squares, shift, shift_up, added, out, n, m, N, M, floor2, NORM, SILU, GATED)
+    _finished((y, y_up, squares), addends, out, (n, m, N, M), extras.floor2, FLAGS)

@@ -138,7 +138,7 @@ FAULTS = [
     (committed, "tl.where(over, now, grown)", "grown"),
     (committed, "i + 1, number + 1), 0)\n    most", "i, number + 1), 0)\n    most"),
     (drafts, "at * DRAWS + PURPOSE", "(at + 1) * DRAWS + PURPOSE"),
-    (drafts, "tl.load(limit + b) - now - 1", "tl.load(limit + b) - now"),
+    (drafts, "tl.load(rows.limit + b) - now - 1", "tl.load(rows.limit + b) - now"),
     (drafts, "i + 1, number + 1), 0)\n    room", "i + 2, number + 1), 0)\n    room"),
     (lookups, "alike = place < newest", "alike = place <= newest"),
     (lookups, "run * length + place", "run * length - place"),
@@ -146,10 +146,10 @@ FAULTS = [
     (lookups, "i % period", "i"),
 ]
 ROUND_FAULTS = [
-    (passes, "tl.load(count + b) + step", "tl.load(count + b)"),
+    (passes, "tl.load(rows.committed + b) + step", "tl.load(rows.committed + b)"),
     (passes, "tl.minimum(most, step + 1)", "tl.minimum(most, step)"),
     (passes, "+ DRAFT)", "+ NEXT)"),
-    (passes, "ALL // LINES) > entropy", "ALL // LINES) < entropy"),
+    (passes, "vocab, CUT) > entropy", "vocab, CUT) < entropy"),
     (passes, "tl.load(lengths + b) + place)", "tl.load(lengths + b) + step)"),
     (lone_draws, "tl.load(uniform + row)", "tl.load(uniform)"),
     (lone_draws, "tl.sum(tl.where(tl.arange(0, ALL) < line, totals, 0.0), 0)", "0.0"),

@@ -195,7 +195,7 @@ FAULTS = [  # in which module, what stands there, what is planted, the sampler t
      Sampler(0.8)),
     ("logits", "past = at < position", "past = at <= position", PENALTY),
     ("logits", "(v >= begin) & (v < end)", "(v >= begin) & (v <= end)", FRAMES),
-    ("logits", "x * penalty, x / penalty", "x / penalty, x / penalty", PENALTY),
+    ("logits", "x * said.penalty, x / said.penalty", "x / said.penalty, x / said.penalty", PENALTY),
     ("repetition", "position - WINDOW + back\n", "position - WINDOW + back + 1\n", AGAIN),
     ("repetition", "other = tl.where(first, 0.0,", "other = tl.where(real & (place < 0), 0.0,",
      AGAIN),

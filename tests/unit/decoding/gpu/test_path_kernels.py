@@ -121,12 +121,12 @@ FAULTS = [
     ("lattice", "tl.where(below, middle + 1, low)", "tl.where(below, middle, low)",
      "drawn, sure end"),
     ("lattice", "x += tl.where(last >= 0, step, 0.0)", "x += step * 0.0", "best"),
-    ("lattice", "stop_ids + s, mask=s < n_stops", "stop_ids + s, mask=s < n_stops - 1", "best"),
+    ("lattice", "s, mask=s < stops.n_stops", "s, mask=s < stops.n_stops - 1", "best"),
     ("lattice", "sums > level", "sums >= level - 1.0", "drawn"),
     ("paths", "back + t * SIZE + state", "back + (t - 1) * SIZE + state", "drawn"),
     ("paths", "uniform + (t - 1) * DRAWS + NEXT", "uniform + t * DRAWS + NEXT", "drawn"),
     ("paths", "(t - 1) % 2 * SIZE + j", "t % 2 * SIZE + j", "best"),
-    ("paths", "tl.maximum(gone, tl.load(over", "tl.maximum(0.0, tl.load(over", "drawn"),
+    ("paths", "tl.maximum(gone, tl.load(said.over", "tl.maximum(0.0, tl.load(said.over", "drawn"),
     ("paths", "messages + (t + 1) * SIZE + j", "messages + (number - 1) * SIZE + j", "drawn"),
 ]  # fmt: skip
 

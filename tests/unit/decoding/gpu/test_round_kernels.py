@@ -131,10 +131,10 @@ def verdicts(rule: str, seed: int) -> list[Tensor]:
     sums = by.sums
     laws = twin.target, twin.draft
     coarse = sums.coarse(laws[0]), sums.coarse(laws[1])
-    accepted, scale = kernels.accept(by, twin.rows, coarse, twin.given[2], twin.drafted)
-    mass = sums.residual(laws, coarse, (accepted, twin.drafted, scale))
+    decided = kernels.accept(by, twin.rows, coarse, twin.given[2], twin.drafted)
+    mass = sums.residual(laws, coarse, decided)
     mass = mass / mass.sum(-1, keepdim=True)
-    return [wanted.accepted, wanted.next_probs, accepted.cpu(), mass.cpu()]
+    return [wanted.accepted, wanted.next_probs, decided.accepted.cpu(), mass.cpu()]
 
 
 @needs_triton
@@ -160,7 +160,7 @@ ROUND_FAULTS = [  # what stands there, what is planted, a rule that shows it
     ("tl.load(at + AUXILIARY, mask", "tl.load(at + ACCEPT, mask", "groups"),
 ]
 GROUP_FAULTS = [
-    ("mass / tl.load(totals", "mass * tl.load(totals"),
+    ("mass / tl.load(members.totals", "mass * tl.load(members.totals"),
     ("inside = k < groups", "inside = k < groups - 1"),
     ("tl.where(most <= less, 0.0, most - less)", "most"),
     ("coarse_draft + lower * groups", "coarse_draft + 0 * lower * groups"),
@@ -235,7 +235,7 @@ def test_inputs_renewed_uniforms_and_picked_states_are_torchs() -> None:
     [
         ("now + offset + i, 0)", "now + offset + i + 1, 0)"),
         ("tl.minimum(now, -offset) - 1", "tl.minimum(now, -offset)"),
-        ("tl.load(done + b) != 0, 0, left)", "tl.load(done + b) != 0, left, left)"),
+        ("tl.load(rows.done + b) != 0, 0, left)", "tl.load(rows.done + b) != 0, left, left)"),
         ("i % DRAWS < NEXT", "i % DRAWS <= NEXT"),
         ("(i < AGAIN * DRAWS)", "(i < AGAIN * DRAWS - 2)"),
         ("tl.load(source + at, mask=inside)", "tl.load(source + at, mask=at < width - 1)"),

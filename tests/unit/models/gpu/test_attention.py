@@ -86,8 +86,8 @@ def test_an_empty_cache_and_a_full_one() -> None:
         ("(j[None, :] <= new[:, None])", "(j[None, :] <= new[:, None] + 1)"),  # sees the next
         ("there = column < last", "there = column <= last"),  # sees what a rollback left
         ("there = column < last", "there = column < last - 1"),  # misses the newest old column
-        ("    tl.store(keys + to, k, mask=mine)\n", ""),  # leaves the cache stale
-        ("tl.store(values + to, v, mask=mine)", "tl.store(values + to + D, v, mask=mine)"),
+        ("    tl.store(past.past_keys + to, k, mask=mine)\n", ""),  # leaves the cache stale
+        ("past_values + to, v, mask=mine)", "past_values + to + D, v, mask=mine)"),
         ("(part + 1) * span, begin)", "(part + 1) * span - 1, begin)"),  # a gap between parts
         ("((begin + new) * D)[:, None]", "((begin + new + 1) * D)[:, None]"),  # turned too far
         ("for part in tl.static_range(PARTS)", "for part in tl.static_range(PARTS - 1)"),
