@@ -133,4 +133,5 @@ def reference(
 @functools.cache
 def _tickets(device: torch.device) -> Tensor:
     """Return counters of parts that are done, zeros between kernels."""
-    return torch.zeros(MOST_PAIRS, dtype=torch.int32, device=device)
+    with torch.inference_mode(False):  # kept for callers in and out of it
+        return torch.zeros(MOST_PAIRS, dtype=torch.int32, device=device)
