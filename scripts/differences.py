@@ -34,11 +34,8 @@ LAYER_PCG37, LAYER_PCG230 = ((LAYER, f"speculative-group-m{size}-") for size in 
 DRAFT_SSD2 = (SENTENCES, "speculative-tolerance-b0.2-k3-s0-26374dc8")
 DRAFT_SSD4 = (SENTENCES, "speculative-tolerance-b0.4-k3-s0-4b3a99cf")
 DRAFT_PCG230 = (SENTENCES, "speculative-group-m230-k3-s0-")
-(
-    OWN,
-    FEW,
-    PAPER,
-) = (  # SSD's own draft after 15 hours of speech and after 1.4, and draft=paper: alone
+# SSD's own draft after 12,800 recordings (half of 15 hours) and after 1.4 hours; draft=paper: alone
+OWN, FEW, PAPER = (
     (FINE, "draft-s0-b9ead46c"),
     (FEW_HOURS, "draft-s0-af12c9f7"),
     (FEW_HOURS, "draft-s0-7dea2ab2"),
@@ -47,6 +44,7 @@ OWN_EXACT = (FINE, "speculative-exact-k3-s0-c52ea4c1")
 FEW_EXACT = (FEW_HOURS, "speculative-exact-k3-s0-8f380c75")
 OWN_SSD4 = (FINE, "speculative-tolerance-b0.4-k3-s0-fc62cd6d")
 FEW_SSD4 = (FEW_HOURS, "speculative-tolerance-b0.4-k3-s0-87e469c8")
+RETEST = "registered/retest"  # the second registered list, three seeds
 System = tuple[str, ...]  # a folder, or its pattern, and the beginnings of its runs' names
 
 
@@ -70,6 +68,9 @@ TRAINED_SSD2 = runs(TRAINED, "speculative-tolerance-b0.2-k3-s0", "66f56318", "dc
 TRAINED_SSD4 = runs(TRAINED, "speculative-tolerance-b0.4-k3-s0", "8d0886d0", "27f628bc")
 TRAINED_PCG37 = runs(TRAINED, "speculative-group-m37.5-k3-s0", "0a10b67d", "1c8c06b9")
 TRAINED_PCG230 = runs(TRAINED, "speculative-group-m230-k3-s0", "04d8182e", "d212e914")
+RETEST_SSD4 = runs(RETEST, "speculative-tolerance-b0.4-k3", "s0-2063331e", "s1", "s2")
+RETEST_EXACT = runs(RETEST, "speculative-exact-k3", "s0-c9a8a5ef", "s1", "s2")
+RETEST_ALONE = runs(RETEST, "target", "s0-5b9a8df2", "s1-ca39653a", "s2-801a0ab2")
 
 
 class Pair(NamedTuple):
@@ -91,6 +92,7 @@ BLOCKS = {
         "draft_ssd0.4": Pair("SSD 0.4 by the draft minus target", DRAFT_SSD4, ALONE),
         "draft_pcg230": Pair("PCG 230 by the draft minus target", DRAFT_PCG230, ALONE),
         "exact": Pair("exact by the draft minus target", EXACT, ALONE),
+        "ssd0.2_exact": Pair("SSD 0.2 minus exact, both by the draft", DRAFT_SSD2, EXACT),
         "ssd0.4_exact": Pair("SSD 0.4 minus exact, both by the draft", DRAFT_SSD4, EXACT),
         "pcg230_exact": Pair("PCG 230 minus exact, both by the draft", DRAFT_PCG230, EXACT),
         "drafters_0.2": Pair("SSD 0.2, the layer minus the draft", LAYER_SSD2, DRAFT_SSD2),
@@ -119,8 +121,18 @@ BLOCKS = {
         "base_ssd0.4_exact": Pair("SSD 0.4 minus exact, both by the draft", BASE_SSD4, BASE_EXACT),
         "base_codec": Pair("target minus recordings through the codec", BASE_ALONE, BASE_CODEC),
     },
+    "35 words, second registered list, by `draft=paper`, three seeds": {
+        "retest_ssd0.4": Pair("SSD 0.4 minus target", RETEST_SSD4, RETEST_ALONE),
+        "retest_ssd0.4_exact": Pair("SSD 0.4 minus exact", RETEST_SSD4, RETEST_EXACT),
+        "retest_ssd0.4_both": Pair(
+            "SSD 0.4 minus the mean of target and exact",
+            RETEST_SSD4,
+            (*RETEST_ALONE, *RETEST_EXACT[1:]),
+        ),
+        "retest_exact": Pair("exact minus target", RETEST_EXACT, RETEST_ALONE),
+    },
     "35 words: SSD's own draft": {
-        "hours": Pair("15 hours of speech minus 1.4, alone", OWN, FEW),
+        "hours": Pair("about 7 hours of speech minus 1.4, alone", OWN, FEW),
         "hours_exact": Pair("the same, exact", OWN_EXACT, FEW_EXACT, LENGTH),
         "hours_ssd0.4": Pair("the same, SSD 0.4", OWN_SSD4, FEW_SSD4),
         "layers": Pair("1.4 hours minus `draft=paper`, alone", FEW, PAPER),

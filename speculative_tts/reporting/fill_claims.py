@@ -20,8 +20,9 @@ from speculative_tts.reporting.tables import MINUS, Block, Cell, Heading, Line, 
 NAME = "claims"
 CAPTION = (
     "A claim *shows* where the whole 95 % interval lies where the test says, is *opposite* where "
-    "none of it does, and else *does not show*: the interval crosses the bound, or no run had the "
-    "setting. p is two-sided and of no difference, whatever the bound. Intervals are of the "
+    "none of it does, and else *does not show*: the interval crosses the bound. *No pair*: no run "
+    "had the wanted length or speed, so nothing was compared. "
+    "p is two-sided and of no difference, whatever the bound. Intervals are of the "
     "bootstrap over utterances, seeds of an utterance averaged first; differences are paired, "
     "a ratio of two systems has what both intervals allow. "
     "They are not corrected for the number of claims: about one verdict in forty errs by chance. "
@@ -60,6 +61,7 @@ KNOWN = {  # when a list's verdicts were taken, by the list's name
     ),
 }
 CLAIM, VERDICT = Heading("claim", "", "system"), Heading("verdict", "", "verdict")
+TEST = Heading("test", "", "test")
 
 
 class Finding(Enum):
@@ -68,8 +70,12 @@ class Finding(Enum):
     shows = "shows"
     unclear = "does not show"
     opposite = "opposite"
+    no_pair = "no pair"
     few = "timed in too few processes"
     missing = "not measured yet"
+
+
+DIFFERS = Finding.unclear, Finding.opposite, Finding.no_pair
 
 
 def verdict(measure: Measure, claim: Claim) -> Finding:
@@ -127,19 +133,20 @@ def counts(blocks: Mapping[str, Block]) -> list[str]:
         told = Counter(line[VERDICT].value for line in block.values())
         counts = ", ".join(f"{one.value} {told[one.value]}" for one in Finding if told[one.value])
         texts.append(f"{kind.partition(':')[0]}, {told.total()}: {counts}.")
-    parts: dict[str, list[str]] = {}
+    headlines: dict[str, list[tuple[str, str]]] = {}
     for line in blocks.get(ClaimKind.headline.value, {}).values():
-        name = line[CLAIM].value.partition(" / ")[0]
-        parts.setdefault(name, []).append(line[VERDICT].value)
-    return [*texts, *(f"{name}: {_whole(verdicts)}." for name, verdicts in parts.items())]
+        name, measured = line[CLAIM].value.split(" / ")[0], line[TEST].value.split(" of ")[0]
+        headlines.setdefault(name, []).append((measured, line[VERDICT].value))
+    return [*texts, *(f"{name}: {_whole(parts)}." for name, parts in headlines.items())]
 
 
-def _whole(verdicts: Sequence[str]) -> str:
-    """Return what the parts of a headline say of the whole, and which verdicts they have."""
-    if all(one == Finding.shows.value for one in verdicts):
+def _whole(parts: Sequence[tuple[str, str]]) -> str:
+    """Return what a headline's parts, each a quantity and a verdict, say of it as a whole."""
+    verdicts = {verdict for _, verdict in parts}
+    if verdicts == {Finding.shows.value}:
         return "reproduces"
-    fails = Finding.opposite.value in verdicts
-    return f"{'not reproduced' if fails else 'not shown'} ({', '.join(dict.fromkeys(verdicts))})"
+    said = ", ".join(f"{measured} {verdict}" for measured, verdict in parts)
+    return f"{'not reproduced' if Finding.opposite.value in verdicts else 'not shown'} ({said})"
 
 
 def _block(
@@ -155,7 +162,7 @@ def _block(
 
 def _line(claim: Claim, definition: ClaimTable, chosen: Chosen) -> Line:
     shown, measure = quantity(claim.quantity), figure_of(claim, chosen)
-    found = Finding.unclear if _unmet(claim, chosen) else verdict(measure, claim)
+    found = Finding.no_pair if _unmet(claim, chosen) else verdict(measure, claim)
     made_by = [name for name, rows in definition.systems.items() if {*claim.systems} & {*rows}]
     cells = {
         "paper": Cell(claim.paper),
@@ -173,7 +180,7 @@ def _line(claim: Claim, definition: ClaimTable, chosen: Chosen) -> Line:
 
 def _why(claim: Claim, found: Finding, chosen: Chosen) -> str:
     """Say what makes ours differ where it does, and where a machine was starved."""
-    differs = claim.why if found in (Finding.unclear, Finding.opposite) else ""
+    differs = claim.why if found in DIFFERS else ""
     timed = quantity(claim.quantity).timed
     starved = [chosen.results[key].starved for key in claim.systems if key in chosen.results]
     return " ".join(filter(None, [differs, *(dict.fromkeys(starved) if timed else ())]))

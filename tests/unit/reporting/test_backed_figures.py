@@ -62,6 +62,10 @@ MEANS: dict[Path, dict[str, tuple[Place, Place]]] = {  # by page: of two equally
     },
     RETEST: {
         "1.6 [1.0, 2.2]": (("claims/claims", "ssd9", "here"), (SECOND, "ssd7", "here")),
+        "1.6 [0.9, 2.2]": (
+            ("registered/ssd/table1", "ssd", "wer_minus_target"),
+            (SECOND, "ssd7", "here"),
+        ),
         "-1.0 [-2.7, 0.6]": (("claims/claims", "mtp6", "here"), (SECOND, "mtp4", "here")),
         "0.0 [-0.5, 0.5]": ((LAYER, "ssd", "wer_minus_target"), (SECOND, "layer1", "here")),
         "-0.3 [-0.8, 0.2]": ((LAYER, "pcg", "wer_minus_target"), (SECOND, "layer2", "here")),
