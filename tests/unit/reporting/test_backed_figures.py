@@ -66,6 +66,10 @@ MEANS: dict[Path, dict[str, tuple[Place, Place]]] = {  # by page: of two equally
             ("registered/ssd/table1", "ssd", "wer_minus_target"),
             (SECOND, "ssd7", "here"),
         ),
+        "-2.0 [-3.6, -0.4]": (
+            ("registered/claims/claims", "mtp5", "here"),
+            (SECOND, "mtp4", "here"),
+        ),
         "-1.0 [-2.7, 0.6]": (("claims/claims", "mtp6", "here"), (SECOND, "mtp4", "here")),
         "0.0 [-0.5, 0.5]": ((LAYER, "ssd", "wer_minus_target"), (SECOND, "layer1", "here")),
         "-0.3 [-0.8, 0.2]": ((LAYER, "pcg", "wer_minus_target"), (SECOND, "layer2", "here")),
