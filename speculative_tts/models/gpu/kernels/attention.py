@@ -202,9 +202,8 @@ def attention_kernel(
     real = new < NEW
     row, head = batch * NEW + new, kv * (HEADS // KV) + r % (HEADS // KV)
     inside = real[:, None] & (d < D)[None, :]
-    angle = tl.load(
-        turning.turns + ((begin + new) * D)[:, None] + d[None, :], mask=inside, other=0.0
-    )
+    at = turning.turns + ((begin + new) * D)[:, None] + d[None, :]
+    angle = tl.load(at, mask=inside, other=0.0)
     gain = angle
     if NORM:
         gain = tl.load(turning.gains + (head * D)[:, None] + d[None, :], mask=inside, other=0.0)
@@ -227,8 +226,7 @@ def attention_kernel(
         at = out + row_head[:, None] * D + d[None, :]
         tl.store(at, sums.to(out.dtype.element_ty), mask=inside)
     else:
-        place = pair, part, row_head, real
-        _handed_in(shared, out, place, (peak, total, sums), fed.rows, SHAPE)
+        _handed_in(shared, out, (pair, part, row_head, real), (peak, total, sums), fed.rows, SHAPE)
 
 
 @triton.jit
