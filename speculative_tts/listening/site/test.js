@@ -234,12 +234,10 @@ function pressed(event) {
   } else if (event.key === " " && event.target.tagName !== "BUTTON") {
     event.preventDefault();
     toggle(players.find((one) => !one.heard) || players[players.length - 1]);
-  } else if (digit >= 0 && TEST.scale.number && digit < choices.length && !at("scale").disabled) {
+  } else if (digit >= 0 && digit < choices.length && !at("scale").disabled) {
     choices[digit].checked = true;
     update();
     choices[digit].focus();
-  } else if (digit >= 0 && !TEST.scale.number && digit < players.length) {
-    toggle(players[digit]);
   }
 }
 
