@@ -251,7 +251,7 @@ def computed(steps: dict[str, float], rate: float, lookahead: int) -> float:
 def table(result: dict[str, Any]) -> str:
     """Format the result as Markdown tables."""
     title = f"{result['model']}, batch 1, {result['prompts']} prompts"
-    lines = [title, "", timed_in(result.get("processes", 1)), ""]
+    lines = [title, "", timed_in(result.get("processes", 1), result["prompts"]), ""]
     lines += system_lines(result)
     lines += ["", *_parts(result), "", *step_lines(result), "", *memory_lines(result), ""]
     lines += [*expected(result), ""]

@@ -9,9 +9,9 @@ import numpy as np
 
 from speculative_tts.bench.engine import OURS, block_step, verify_step
 from speculative_tts.bench.huggingface import GENERATE
-from speculative_tts.evaluation.processes import Cells, interval
+from speculative_tts.evaluation.processes import Cells, interval, over_processes
 from speculative_tts.evaluation.registry import METRICS
-from speculative_tts.evaluation.statistics import Array, Measure, bootstrap
+from speculative_tts.evaluation.statistics import LEAST, Array, Measure, bootstrap
 from speculative_tts.reporting.origin import made_by
 from speculative_tts.schema.bench import BenchConfig
 
@@ -38,12 +38,13 @@ def ratios(config: BenchConfig, seconds: dict[str, list[float]], name: str) -> d
 
 
 def _ratio(config: BenchConfig, pairs: Array) -> Measure:
-    """Return a ratio of seconds: of one process over prompts, else over processes and prompts."""
+    """Return a ratio of seconds, its interval over what `timed_in` says."""
     if config.processes == 1:
         return bootstrap(pairs, draws=config.draws, seed=config.seed)
     prompts = len(pairs) // config.processes
     process, prompt = np.divmod(np.arange(len(pairs)), prompts)
-    return interval(Cells(process.tolist(), prompt.tolist(), pairs), RATIO)
+    cells = Cells(process.tolist(), prompt.tolist(), pairs)
+    return over_processes(cells, RATIO) if prompts < LEAST else interval(cells, RATIO)
 
 
 def grid(head: Sequence[object], rows: Iterable[Sequence[object]]) -> list[str]:
@@ -65,7 +66,7 @@ def table(result: dict[str, Any]) -> str:
     processes = result.get("processes", 1)
     prompts = len(next(iter(result["seconds"].values()))) // processes
     amount = f"{prompts} prompts, {result['tokens']} tokens each"
-    lines = [timed_in(processes), "", *system_lines(result)]
+    lines = [timed_in(processes, prompts), "", *system_lines(result)]
     lines += [*_drafters(result), *_pays(result), ""]
     lines += [
         *step_lines(result),
@@ -80,14 +81,15 @@ def table(result: dict[str, Any]) -> str:
     return "\n".join([*lines, "", made_by(result["provenance"])]) + "\n"
 
 
-def timed_in(processes: int) -> str:
+def timed_in(processes: int, prompts: int) -> str:
     """Say in how many processes continuations were timed, and what their intervals are over."""
     if processes == 1:
         return ONE_PROCESS
+    units = "processes, of these few prompts" if prompts < LEAST else "processes and prompts"
     return (
         f"Continuations were timed in {processes} processes, one after the other: intervals are "
-        "over processes and prompts. Single steps, what is computed from them, and memory are of "
-        "the first process."
+        f"over {units}. Single steps, what is computed from them, and memory are of the first "
+        "process."
     )
 
 

@@ -80,6 +80,18 @@ def interval(given: Cells, metric: Metric) -> Measure:
     return Measure(value, float(back(low)), float(back(high)), units, processes=processes)
 
 
+def over_processes(given: Cells, metric: Metric) -> Measure:
+    """Return a speed of these very utterances with its interval over processes alone."""
+    value = float(metric.statistic(given.columns.sum(axis=0)))
+    units, processes = len(set(given.utterances)), given.number
+    if not np.isfinite(value) or processes < 2:
+        return Measure(value if np.isfinite(value) else None, n=units, processes=processes)
+    left_out = _left_out(given, given.processes, metric)
+    there, back = _scale(value, left_out)
+    low, high = _around(there(np.array(value)), [_variance(there(left_out))])
+    return Measure(value, float(back(low)), float(back(high)), units, processes=processes)
+
+
 def difference(a: Cells, b: Cells, metric: Metric) -> Measure:
     """Return the speed of b minus that of a, of utterances that both have.
 

@@ -8,7 +8,7 @@ speed in 94.5 % of them falls below 91.7 % with a probability of 1e-6.
 import numpy as np
 import pytest
 
-from speculative_tts.evaluation.processes import Cells, difference, interval
+from speculative_tts.evaluation.processes import Cells, difference, interval, over_processes
 from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.statistics import bootstrap
 
@@ -70,3 +70,17 @@ def test_a_difference_of_equal_systems_is_seldom_certain() -> None:
         wrong.append(not held(found.low, found.high, 0.0))
     assert np.mean(alarms) < 0.083
     assert alarms == wrong, "p and interval agree"
+
+
+def test_an_interval_over_processes_alone_holds_the_speed_of_its_utterances() -> None:
+    rng, found = np.random.default_rng(43), []
+    for _ in range(EXPERIMENTS):
+        words = rng.standard_normal(UTTERANCES)
+        given = clocks(rng, PROCESSES, TRUE, words)
+        theirs = TRUE / np.mean(np.exp(-OF_UTTERANCE * words)) * np.exp(-(OF_CELL**2) / 2)
+        one = over_processes(given, SPEEDUP)
+        other = bootstrap(given.columns, SPEEDUP.statistic, draws=400)
+        found.append((held(one.low, one.high, theirs), held(other.low, other.high, theirs)))
+    held_by_processes, held_by_cells = np.mean(found, axis=0)
+    assert LEAST_HELD < held_by_processes < 0.99
+    assert held_by_cells < 0.75, "the negative control takes all clocks for independent"
