@@ -115,10 +115,12 @@ def step_costs(
     def extend(model: SpeechLM, new: int, cache: Any) -> Tensor:
         return model.extend(ids[:, :new], cache, start)
 
-    verified = sorted({*LOOKAHEADS, k}) if drafts(engine) or heads is not None else ()
     parts: dict[str, Callable[[], object]] = {
         "target step (1 token)": partial(extend, engine.target, 1, caches[0]),
-        **{verify_step(n): partial(extend, engine.target, n, caches[0]) for n in verified},
+        **{  # look-up drafts for every target
+            verify_step(n): partial(extend, engine.target, n + 1, caches[0])
+            for n in sorted({*LOOKAHEADS, k})
+        },
         block_step(block): lambda: engine.target.extend(ids[:, :block], caches[0], start, keep=1),
     }
     if heads is not None:

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from speculative_tts.assets import resolve
+from speculative_tts.bench import engine as steps
 from speculative_tts.bench import streams, table
 from speculative_tts.bench.asked import Asked, asked_of
+from speculative_tts.bench.checkpoints import Checkpoints
 from speculative_tts.commands import bench, decode, precompute, speak
 from speculative_tts.commands.app import Command
 from speculative_tts.decoding.engine import Engine
@@ -48,6 +50,17 @@ def test_a_target_is_timed_with_what_it_has(
         assert [row["lookahead"] for row in made] == [*range(1, reach + 1)]
     assert ("The target has no draft" in printed) == (not drafting)
     assert (tmp_path / f"{target}.json").is_file()
+
+
+def test_each_step_feeds_the_tokens_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Verification was timed a token short, and not at all where look-up alone drafts."""
+    engine = Checkpoints(bench.main.compose(["draft=itself", "lookahead=9"])).engine
+    monkeypatch.setattr(type(engine.target), "extend", lambda _, ids, *__, **___: ids.shape[1])
+    monkeypatch.setattr(steps, "medians", lambda parts, _: {k: run() for k, run in parts.items()})
+    fed = steps.step_costs(engine, None, context=10, block=4, repeats=1)
+    for name, tokens in fed.items():
+        assert f"({tokens:.0f} token" in name
+    assert {steps.verify_step(lookahead) for lookahead in range(1, 10)} < fed.keys()
 
 
 @pytest.mark.whole
