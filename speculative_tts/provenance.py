@@ -59,6 +59,8 @@ PICKLED = "pytorch_model.bin"  # weights of a folder without others, such as SNA
 
 def provenance(config: Any) -> dict[str, Any]:
     """Describe how this process makes a result, as a JSON object."""
+    device = getattr(getattr(config, "runtime", config), "device", None)
+    on_gpu = getattr(config, "gpu", False) or str(getattr(device, "name", device)) == "cuda"
     return {
         "argv": command_line(),
         "config": plain(config),
@@ -67,7 +69,7 @@ def provenance(config: Any) -> dict[str, Any]:
         "code": code_version(),
         "python": platform.python_version(),
         "libraries": library_versions(),
-        "hardware": hardware(config),
+        "hardware": hardware(on_gpu=on_gpu),
     }
 
 
@@ -168,13 +170,11 @@ def library_versions() -> dict[str, str]:
     return versions
 
 
-def hardware(config: Any = None) -> dict[str, Any]:
+def hardware(*, on_gpu: bool = False) -> dict[str, Any]:
     """Return processor, kernels, cores, threads, memory and GPUs; None where unknown.
 
-    Kernels are those of a CPU, which naming them compiles: None if these settings ask for a GPU.
+    Kernels are those of a CPU, which naming them compiles: None of what runs on a GPU.
     """
-    device = getattr(getattr(config, "runtime", config), "device", None)
-    on_gpu = getattr(config, "gpu", False) or str(getattr(device, "name", device)) == "cuda"
     torch = sys.modules.get("torch")  # only looked up: a command that needs it has imported it
     cuda = torch is not None and torch.cuda.is_available()
     native = sys.modules.get("speculative_tts.native.library")

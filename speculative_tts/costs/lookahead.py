@@ -35,6 +35,7 @@ from speculative_tts.provenance import hardware, plain, signature, source_hash
 from speculative_tts.records import ListItem, read_list, spread
 from speculative_tts.runs.naming import PLACES, remove
 from speculative_tts.runs.voices import encode_file, prompt_of
+from speculative_tts.schema.common import Device
 from speculative_tts.schema.decode import EngineConfig
 from speculative_tts.schema.drafters import LMDrafterConfig
 from speculative_tts.schema.fields import ADAPTIVE
@@ -164,7 +165,7 @@ def _measured(config: EngineConfig, kept: ModelCache | None) -> dict[str, Any]:
     items = spread(read_list(Path(config.data.path)), UTTERANCES)
     rows = table(engine, requests_of(engine, items, SEED))
     date = datetime.now(UTC).isoformat(timespec="seconds")
-    about = {"hardware": hardware(config), "date": date}
+    about = {"hardware": hardware(on_gpu=config.runtime.device is Device.cuda), "date": date}
     return {"lookahead": best(rows).lookahead, "rows": [plain(row) for row in rows], **about}
 
 
@@ -175,7 +176,7 @@ def cost_key(config: EngineConfig) -> str:
     for key in (*PLACES, "runtime.warmup"):
         remove(values, key)
     values["runtime"]["kernels"] = kernel_label(config.runtime)
-    machine = hardware(config)
+    machine = hardware(on_gpu=config.runtime.device is Device.cuda)
     del machine["threads"]
     code = source_hash("decoding", "models", "native", "costs")
     number = config.heads.n if "heads" in values else None  # of heads, only n counts

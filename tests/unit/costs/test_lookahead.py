@@ -113,7 +113,7 @@ def test_a_number_is_found_once_for_what_it_hangs_on(
     assert asked("sampling.top_k=3") == 3
     assert asked("runtime.dtype=bfloat16") == 4
     machine = lookahead.hardware()
-    monkeypatch.setattr(lookahead, "hardware", lambda _: machine | {"cpu": "another"})
+    monkeypatch.setattr(lookahead, "hardware", lambda **_: machine | {"cpu": "another"})
     assert asked() == 5
     config = config_of(models, "lookahead=4")
     assert settled(config, cache=tmp_path / "cache") == (config, {})
