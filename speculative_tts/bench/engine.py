@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from speculative_tts.caches.groups import transpose
-from speculative_tts.costs.timer import median_seconds, medians
+from speculative_tts.costs.timer import clock_of, median_seconds, medians
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.loops.speculation import verify
@@ -91,7 +91,8 @@ def step_costs(
 ) -> dict[str, float]:
     """Return the median seconds of each part of a round at `context` cached positions, batch 1.
 
-    `block` is how many tokens a pass of multi-token prediction is fed.
+    On one core they are seconds of the core, as a round's are. `block` is how many tokens a pass of
+    multi-token prediction is fed.
     """
     assert engine.speculation is not None, "built to speculate"
     rule, k, draft = engine.speculation.rule, engine.speculation.lookahead, engine.draft
@@ -132,7 +133,7 @@ def step_costs(
             "draft step (2 tokens)": lambda: draft.extend(ids[:, :2], caches[1], start, keep=1),
             "accept": accept,
         }
-    return medians(parts, repeats)
+    return medians(parts, repeats, clock_of(device))
 
 
 def verify_step(lookahead: int) -> str:

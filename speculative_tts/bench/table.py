@@ -155,7 +155,8 @@ def _pays(result: dict[str, Any]) -> list[str]:
     is accepted in the shown share of the rounds that drafted it.
     """
     lines = []
-    head = ["a round, core ms", "verification, ms", "a drafted token, steps"]
+    clock = "core ms" if result["threads"] == 1 else "ms"
+    head = [f"a round, {clock}", f"verification, {clock}", "a drafted token, steps"]
     head += ["the last one passes", "tokens a round", "tokens/s", "x autoregressive"]
     for name, rows in result["lookaheads"].items():
         chosen = max(rows, key=lambda row: row["tokens"] / row["round_seconds"])

@@ -8,7 +8,6 @@ utterances of one lookahead.
 
 import dataclasses
 import sys
-import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -22,11 +21,11 @@ from typing import Any, TypeVar
 import torch
 
 from speculative_tts.codecs.audio import UnfitWaveError
+from speculative_tts.costs.timer import clock_of
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.loops.graphs import AnyLoop
-from speculative_tts.decoding.loops.observer import synchronise
 from speculative_tts.decoding.loops.one_by_one import alone
 from speculative_tts.decoding.model_cache import ModelCache
 from speculative_tts.files import held
@@ -216,12 +215,9 @@ def _round(
 def _behind_prefill(loops: Iterator[AnyLoop], engine: Engine) -> tuple[float, AnyLoop]:
     """Return the seconds of a batch after its first token, in one native call if possible."""
     device = engine.target.device
-    one_core = device.type == "cpu" and torch.get_num_threads() == 1
-    clock = time.thread_time if one_core else time.perf_counter
+    clock = clock_of(device)
     loop = next(loops)
-    synchronise(device)
     begin = clock()
     loop.run_native(sys.maxsize)
     deque(loops, maxlen=0)
-    synchronise(device)
     return clock() - begin, loop

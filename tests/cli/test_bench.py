@@ -56,7 +56,7 @@ def test_each_step_feeds_the_tokens_of_its_name(monkeypatch: pytest.MonkeyPatch)
     """Verification was timed a token short, and not at all where look-up alone drafts."""
     engine = Checkpoints(bench.main.compose(["draft=itself", "lookahead=9"])).engine
     monkeypatch.setattr(type(engine.target), "extend", lambda _, ids, *__, **___: ids.shape[1])
-    monkeypatch.setattr(steps, "medians", lambda parts, _: {k: run() for k, run in parts.items()})
+    monkeypatch.setattr(steps, "medians", lambda parts, *_: {k: run() for k, run in parts.items()})
     fed = steps.step_costs(engine, None, context=10, block=4, repeats=1)
     for name, tokens in fed.items():
         assert f"({tokens:.0f} token" in name

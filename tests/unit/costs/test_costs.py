@@ -10,7 +10,7 @@ import torch
 
 from speculative_tts.costs.hours import JOBS, counted, pass_seconds
 from speculative_tts.costs.layers import random_decoder
-from speculative_tts.costs.timer import WARM_UP, median_seconds, medians
+from speculative_tts.costs.timer import WARM_UP, clock_of, median_seconds, medians
 
 CPU = torch.device("cpu")
 
@@ -33,6 +33,15 @@ def test_several_calls_are_timed_in_turn() -> None:
     found = medians({name: partial(calls.append, name) for name in names}, 3)
     assert found.keys() == set(names)
     assert [name for name, _ in groupby(calls)] == 4 * [*names]  # warming up is a turn too
+
+
+def test_on_one_core_nothing_that_waits_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round by core seconds less its verification by the clock was below nothing."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    found = medians({"sleep": lambda: time.sleep(0.02)}, 3, clock_of(CPU))
+    assert found["sleep"] < 0.01
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    assert medians({"sleep": lambda: time.sleep(0.02)}, 3, clock_of(CPU))["sleep"] >= 0.02
 
 
 def test_calls_run_on_the_threads_that_are_set() -> None:
