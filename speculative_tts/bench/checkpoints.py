@@ -21,6 +21,7 @@ from speculative_tts.decoding.model_cache import process_cache
 from speculative_tts.models.speech_lm import by_depth
 from speculative_tts.progress import progress
 from speculative_tts.schema.bench import BenchConfig
+from speculative_tts.schema.drafters import LMDrafterConfig
 from speculative_tts.workers import afresh
 
 
@@ -32,9 +33,9 @@ class Checkpoints:
 
     @cached_property
     def engine(self) -> Engine:
-        """The target alone; raise ValueError for one whose steps are not timed."""
-        config = self.config
-        fixed = dataclasses.replace(config, lookahead=1) if config.seeks_lookahead else config
+        """The target and its draft; raise ValueError for a target whose steps are not timed."""
+        config, lookahead = self.config, 1 if self.config.seeks_lookahead else self.config.lookahead
+        fixed = dataclasses.replace(config, drafter=LMDrafterConfig(), lookahead=lookahead)
         engine = Builder(fixed, process_cache(config.runtime.device.value)).engine()
         if by_depth(engine.target.layout):
             raise ValueError(

@@ -14,7 +14,7 @@ import numpy as np
 
 from speculative_tts.bench.asked import asked_of
 from speculative_tts.bench.closed_loop import Served, measured
-from speculative_tts.bench.systems import PROBED
+from speculative_tts.bench.systems import PROBED, layer_of
 from speculative_tts.bench.table import ONE_PROCESS, RATIO
 from speculative_tts.costs.lookahead import best, table
 from speculative_tts.decoding.builder import Builder
@@ -31,6 +31,7 @@ from speculative_tts.reporting.origin import made_by
 from speculative_tts.runs.clocks import memory_speed
 from speculative_tts.schema.bench import BenchConfig
 from speculative_tts.schema.decode import System
+from speculative_tts.schema.drafters import LMDrafterConfig, RecurrentDrafterConfig
 from speculative_tts.schema.rules import ExactRule, RuleConfig, ToleranceRule
 from speculative_tts.texts import with_interval
 from speculative_tts.typed import read_json, write_json
@@ -95,17 +96,27 @@ def _kept(place: Path, processes: int) -> list[dict[str, Any]]:
 def _lookaheads(config: BenchConfig) -> list[int]:
     """Return each rule's lookahead; with lookahead=auto, the best here for a single client."""
     base = _alone(config)
-    if not Path(config.recurrent.path).is_dir():
+    if not isinstance(config.drafter, LMDrafterConfig | RecurrentDrafterConfig):
+        raise ValueError(
+            f"streams={config.streams} compares the target alone with its recurrent layer, and "
+            f"drafter is {config.drafter.name}; leave drafter out"
+        )
+    if not Path(layer_of(config).path).is_dir():
         raise ValueError(
             "streams compares the target alone with its recurrent layer, and "
-            f"{config.recurrent.path} is none; give recurrent.path=<folder>, which "
+            f"{layer_of(config).path} is none; give recurrent.path=<folder>, which "
             "sst-train-heads recipe=recurrent makes"
         )
     if not config.seeks_lookahead:
-        return [config.drafted] * len(RULES)
+        return [config.drafted] * len(_rules(config))
     requests = [one.request for one in asked_of(config, base)[:PROBED]]
-    engines = [_drafting(config, rule, 1) for rule in RULES]
+    engines = [_drafting(config, rule, 1) for rule in _rules(config)]
     return [best(table(engine, requests)).lookahead for engine in engines]
+
+
+def _rules(config: BenchConfig) -> list[RuleConfig]:
+    """Return the rules that everybody is served by, and the asked one."""
+    return [*RULES, *([] if config.rule in RULES else [config.rule])]
 
 
 def _served(piece: tuple[BenchConfig, Sequence[int]]) -> Process:
@@ -115,8 +126,8 @@ def _served(piece: tuple[BenchConfig, Sequence[int]]) -> Process:
     memory = memory_speed()
     base = _alone(config)
     systems = {ALONE: (base, System.target)}
-    for rule, lookahead in zip(RULES, lookaheads, strict=True):
-        name = " ".join((*rule.label, "recurrent, lookahead", str(lookahead)))
+    for rule, lookahead in zip(_rules(config), lookaheads, strict=True):
+        name = " ".join((*rule.label, *layer_of(config).label)) + f", lookahead {lookahead}"
         systems[name] = _drafting(config, rule, lookahead), System.speculative
     return measured(systems, asked_of(config, base), config.streams), memory
 
@@ -129,7 +140,7 @@ def _alone(config: BenchConfig) -> Engine:
 
 
 def _drafting(config: BenchConfig, rule: RuleConfig, lookahead: int) -> Engine:
-    drafting = dataclasses.replace(config, rule=rule, drafter=config.recurrent, lookahead=lookahead)
+    drafting = dataclasses.replace(config, rule=rule, drafter=layer_of(config), lookahead=lookahead)
     return Builder(drafting, process_cache(config.runtime.device.value)).engine()
 
 

@@ -1,8 +1,7 @@
 """Build the systems that sst-bench times, and find the best lookahead of each drafter."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,21 @@ from speculative_tts.costs.lookahead import LookaheadCost, best, table
 from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.drafters.heads import HeadsDrafter
 from speculative_tts.decoding.drafters.lm import LMDrafter
+from speculative_tts.decoding.drafters.lookup import LookupDrafter
 from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.model_cache import ModelCache
 from speculative_tts.models.heads import Heads, load_heads
 from speculative_tts.schema.bench import BenchConfig
 from speculative_tts.schema.decode import PathMode, System
-from speculative_tts.schema.drafters import HeadsDrafterConfig, LMDrafterConfig, LookupDrafterConfig
+from speculative_tts.schema.drafters import (
+    BlockDrafterConfig,
+    CodebooksDrafterConfig,
+    HeadsDrafterConfig,
+    LMDrafterConfig,
+    LookupDrafterConfig,
+    RecurrentDrafterConfig,
+)
 from speculative_tts.schema.rules import ExactRule, ToleranceRule
 
 SSD = ToleranceRule(beta=0.4)  # the paper's
@@ -65,26 +72,50 @@ def ours(
 def speculative(config: BenchConfig, base: Engine, kept: ModelCache) -> dict[str, Engine]:
     """Build engines of the exact, SSD's and the asked rule, with the draft and the recurrent layer.
 
-    Heads and look-up draft for the exact rule alone.
+    Heads, look-up and other drafters draft for the exact rule, and for the asked one if they are
+    asked for themselves.
     """
-    rules = {" ".join(rule.label): {"rule": rule} for rule in (ExactRule(), SSD, config.rule)}
-    made: dict[str, dict[str, Any]] = {}
+    made: dict[str, Engine] = {}
+    for name, drafting in _drafters(config, base):
+        every = isinstance(drafting["drafter"], LMDrafterConfig | RecurrentDrafterConfig)
+        itself = type(drafting["drafter"]) is type(config.drafter)
+        asked = (config.rule,) if every or itself else ()
+        for rule in (ExactRule(), *((SSD,) if every else ()), *asked):
+            one = dataclasses.replace(config, lookahead=1, rule=rule, **drafting)
+            made[", ".join([" ".join(rule.label), *name])] = Builder(one, kept).engine()
+    return made
+
+
+def _drafters(config: BenchConfig, base: Engine) -> Iterator[tuple[list[str], dict[str, Any]]]:
+    """Yield the drafters that there are, and the asked one: its name, if any, and its settings."""
+    asked = config.drafter
+    lm = asked if isinstance(asked, LMDrafterConfig) else LMDrafterConfig()
     if drafts(base):
-        made |= {name: {**rule, "drafter": LMDrafterConfig()} for name, rule in rules.items()}
-    if Path(config.recurrent.path).is_dir():
-        own = {"drafter": config.recurrent}
-        made |= {f"{name}, recurrent": {**rule, **own} for name, rule in rules.items()}
-    if heads_of(config, base) is not None:
+        yield lm.label, {"drafter": lm}
+    recurrent = layer_of(config)
+    if recurrent is asked or Path(recurrent.path).is_dir():
+        yield [" ".join(recurrent.label)], {"drafter": recurrent}
+    if isinstance(asked, HeadsDrafterConfig) or heads_of(config, base) is not None:
         for mode, name in DRAFTED.items():
-            chosen = dataclasses.replace(config.viterbi, mode=mode)
-            made[f"exact, {name}"] = {"drafter": HeadsDrafterConfig(), "viterbi": chosen}
-    made["exact, look-up"] = {"drafter": LookupDrafterConfig()}
-    one = partial(dataclasses.replace, config, lookahead=1, rule=ExactRule())
-    return {name: Builder(one(**changed), kept).engine() for name, changed in made.items()}
+            path = dataclasses.replace(config.viterbi, mode=mode)
+            yield [name], {"drafter": HeadsDrafterConfig(), "viterbi": path}
+    lookup = asked if isinstance(asked, LookupDrafterConfig) else LookupDrafterConfig()
+    yield ["look-up"], {"drafter": lookup}
+    if isinstance(asked, BlockDrafterConfig | CodebooksDrafterConfig):
+        yield [asked.name], {"drafter": asked}
 
 
-def weights(base: Engine, engine: Engine) -> int:
-    """Return the bytes of weights that a drafter adds, without a second model's embedding."""
+def layer_of(config: BenchConfig) -> RecurrentDrafterConfig:
+    """Return the recurrent layer that is asked for, else the one that stands beside the draft."""
+    asked = config.drafter
+    return asked if isinstance(asked, RecurrentDrafterConfig) else config.recurrent
+
+
+def weights(base: Engine, engine: Engine) -> int | None:
+    """Return the bytes of weights that a drafter adds, without a second model's embedding.
+
+    Those of a block drafter are not counted: None.
+    """
     assert engine.speculation is not None
     match engine.speculation.drafter:
         case RecurrentDrafter(layer=layer):
@@ -94,7 +125,9 @@ def weights(base: Engine, engine: Engine) -> int:
         case LMDrafter():
             assert base.draft is not None
             return base.draft.step_bytes
-    return 0
+        case LookupDrafter():
+            return 0
+    return None
 
 
 def bytes_read(base: Engine, engines: Mapping[str, Engine]) -> dict[str, int]:
@@ -103,7 +136,7 @@ def bytes_read(base: Engine, engines: Mapping[str, Engine]) -> dict[str, int]:
     if base.draft is not None and drafts(base):
         found["draft"] = base.draft.step_bytes
     if (recurrent := engines.get("exact, recurrent")) is not None:
-        found["recurrent"] = weights(base, recurrent)
+        found["recurrent"] = weights(base, recurrent) or 0
     return found
 
 

@@ -133,7 +133,8 @@ def _drafters(result: dict[str, Any]) -> list[str]:
         rates = [f"{b / a:.2f}" if a else "-" for a, b in pairwise(passed)]
         chosen = max(rows, key=lambda row: row["speedup"])
         bound = max(row["speedup"] * (row["lookahead"] + 1) / row["tokens"] for row in rows)
-        cells = [name, f"{size / 1e6:.1f}", f"{_drafted(most, result):.2f}"]
+        megabytes = "-" if size is None else f"{size / 1e6:.1f}"
+        cells = [name, megabytes, f"{_drafted(most, result):.2f}"]
         cells += [*rates, *["-"] * POSITIONS][:POSITIONS]
         shown.append((*cells, chosen["lookahead"], f"{chosen['speedup']:.2f}", f"{bound:.2f}"))
     head = ["drafter, exact rule", "its weights, MB", f"a drafted token of {POSITIONS}, steps"]

@@ -12,8 +12,10 @@ from speculative_tts.bench import engine as steps
 from speculative_tts.bench import streams, table
 from speculative_tts.bench.asked import Asked, asked_of
 from speculative_tts.bench.checkpoints import Checkpoints
+from speculative_tts.bench.engine import drafts
 from speculative_tts.commands import bench, decode, precompute, speak
 from speculative_tts.commands.app import Command
+from speculative_tts.costs.lookahead import written_out
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.schema.bench import BenchConfig
 
@@ -61,6 +63,20 @@ def test_each_step_feeds_the_tokens_of_its_name(monkeypatch: pytest.MonkeyPatch)
     for name, tokens in fed.items():
         assert f"({tokens:.0f} token" in name
     assert {steps.verify_step(lookahead) for lookahead in range(1, 10)} < fed.keys()
+
+
+def test_the_asked_drafter_is_timed_by_the_asked_rule() -> None:
+    """`drafter=lookup rule=typical` once timed neither, and called the draft missing."""
+    for given, name in (
+        (["drafter=lookup", "rule=typical"], "typical e0.3 a0.09, look-up"),
+        (["drafter=heads", "rule=group", "rule.groups.mean_size=10"], "group m10, path of heads"),
+        (["lookahead=adaptive"], "exact, h1.5"),
+        (["drafter=frequent"], "tolerance b0.4, recurrent c1024"),
+    ):
+        config = written_out(bench.main.compose(given))
+        here = Checkpoints(replace(config, limit=1))
+        assert name in here.engines
+        assert drafts(here.engine)
 
 
 @pytest.mark.whole
