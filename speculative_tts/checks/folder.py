@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from speculative_tts.assets import configuration, configurations
 from speculative_tts.models.decoder.config import DecoderConfig
+from speculative_tts.models.decoder.loading import tensor_names
 from speculative_tts.models.decoder.weight_files import COPY, weight_files
 from speculative_tts.models.families.registry import FAMILIES, ROWS
 from speculative_tts.models.families.row_layout import TOKENIZER, RowLayout
 from speculative_tts.pretrained import read_tokenizer
-from speculative_tts.schema.common import RowsConfig
+from speculative_tts.schema.common import CheckpointConfig, RowsConfig
 from speculative_tts.typed import read_json, typed
 
 FEWEST = 16  # tokens that differ by a number alone, from which they may be codes
@@ -37,13 +40,15 @@ def describe(folder: Path) -> Description:
         raise ValueError(f"folder={folder} is no folder; give that of a checkpoint")
     own = next((one for one in FAMILIES if one is not ROWS and one.found(folder)), None)
     if own is not None:
-        line = f"{folder} is a checkpoint of the family {own.name}"
+        of = CheckpointConfig("mine", str(folder))
+        own.load(of, dtype=torch.bfloat16, device=torch.device("cpu"), text_rows=False)
+        line = f"{folder} is a checkpoint of the family {own.name}, and whole"
         return Description((line,), ("name: mine", f"path: {folder}"))
     config = DecoderConfig.from_folder(folder)
     kind = read_json(folder / "config.json")["model_type"]
     sizes = f"{config.layers} layers, width {config.hidden} and {config.vocab_size} rows"
     lines = [f"{folder} is a {kind} of {sizes}"]
-    absent = [file for file in weight_files(folder) if not file.is_file()]
+    absent = [one for one in weight_files(folder) if not (one.is_file() and tensor_names(one))]
     missing = [f"{one.name}: copy it from the checkpoint" for one in absent]
     if not any((folder / name).is_file() for name in TOKENIZER):
         return Description(tuple(lines), (), (*missing, f"a tokenizer ({' or '.join(TOKENIZER)})"))

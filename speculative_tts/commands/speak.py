@@ -60,9 +60,9 @@ def run(config: SpeakConfig) -> int:
         config = replace(config, text=" ".join(stdin.words()))
     config, _ = settled(config)
     engine = Builder(config).engine()
-    _note_length(config.text, engine)
     asked = prompt_of(config.text, prompt, engine)
     request = engine.request("speak", asked, config.seed)
+    _note_length(config.text, engine)
     alone = engine.draft is engine.target  # a target without a draft is its own
     order = ORDER[1:2] if alone else ORDER
     for system in order[: 1 if config.stream else 2] * config.runtime.warmup:

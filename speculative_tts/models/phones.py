@@ -12,7 +12,7 @@ from pathlib import Path
 from speculative_tts.models.layout import FILE, SpeechLayout
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.schema.fields import NonNegative, Whole
-from speculative_tts.text.phones import spoken_phones
+from speculative_tts.text.phones import are_phones, spoken_phones
 from speculative_tts.typed import read_json
 
 PAUSES = 4  # codes: "hello" and "no" take up to three more than so many times their phones
@@ -70,6 +70,10 @@ class PhoneLayout(SpeechLayout):
     def text_length(self, text: str) -> int:
         """Count the rows of a text: as many as the codes that it should take."""
         return len(self.text_ids(text))
+
+    def outside_training(self, text: str) -> str | None:
+        """See `SpeechLayout`; nobody counts the words of phones."""
+        return None if are_phones(text) else super().outside_training(text)
 
     def limits(
         self, text: str, prompt_length: int, minimum: float, maximum: float

@@ -20,8 +20,9 @@ class Encoding(Enum):
 class SpeakConfig(EngineConfig):
     """sst-speak: text and a voice prompt in, a wav out."""
 
-    # what to say; the tiny target knows the digits and the spelling alphabet. "-": standard input,
-    # to its end; by CosyVoice with stream=true while it arrives
+    # what to say; the tiny target knows the digits and the spelling alphabet, the sentence target
+    # also takes phones, "<hh ax l ow>". "-": standard input, to its end; by CosyVoice with
+    # stream=true while it arrives
     text: Words = MISSING
     # a wav, or a speaker of the test list; None = the one that voices.json beside the list
     # chooses (scripts/choose_voice.py), or the list's first

@@ -21,8 +21,8 @@ def spoken_phones(text: str) -> list[str]:
 
     Raises ValueError for phones that are none and for a text that cannot be spoken.
     """
-    if text.startswith("<") and text.endswith(">"):
-        return given_phones(text[1:-1].split())
+    if are_phones(text):
+        return given_phones(text.strip()[1:-1].split())
     said: list[str] = []
     for token in re.findall(r"[A-Za-z']+|[,.?!]", normalise(text))[::-1]:
         phones = [token] if token in MARKS else list(word_phones(token))
@@ -30,6 +30,11 @@ def spoken_phones(text: str) -> list[str]:
             phones = BEFORE_VOWEL
         said = phones + said
     return given_phones(said)
+
+
+def are_phones(text: str) -> bool:
+    """Return whether a text is phones already."""
+    return text.strip().startswith("<") and text.strip().endswith(">")
 
 
 def given_phones(phones: list[str]) -> list[str]:

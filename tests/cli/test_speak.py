@@ -261,6 +261,14 @@ def test_standard_input_without_a_text_is_one_line(
 
 
 @pytest.mark.whole
+def test_what_cannot_be_spoken_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A note on the text's length stood before it."""
+    assert speak.main(["text=...", f"out={tmp_path / 'x.wav'}"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 def test_a_listener_who_leaves_is_no_mistake(models: FakeModels) -> None:
     """A pipe closed at its other end while text comes by another: 0, and nothing is said."""
     settings = [*models.overrides, *STREAM, "text=-", "out=-", "runtime.kernels=torch"]

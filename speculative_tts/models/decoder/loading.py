@@ -64,6 +64,17 @@ def read_tensors(file: Path) -> State:
         ) from error
 
 
+def tensor_names(file: Path) -> list[str]:
+    """Return what a safetensors file holds; raise ValueError if it is cut or unreadable."""
+    try:
+        with safe_open(file, framework="pt") as tensors:
+            return list(tensors.keys())
+    except (SafetensorError, OSError) as error:
+        raise ValueError(
+            f"{file} is not readable as safetensors ({error}); copy it again"
+        ) from error
+
+
 def stored_rows(folder: Path, rows: int | Tensor, name: str = EMBEDDING) -> Tensor:
     """Read rows of one matrix of a checkpoint in the stored precision: its first, or those named.
 

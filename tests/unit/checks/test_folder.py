@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from speculative_tts.assets import resolve
 from speculative_tts.checks.folder import describe, numbered
 from speculative_tts.commands import check as command
 from speculative_tts.models.families.row_layout import RowLayout
@@ -74,3 +75,23 @@ def test_a_torn_folder_is_one_line(
 def test_tokens_that_differ_by_a_number_are_a_pattern() -> None:
     vocabulary = {f"<|s_{n}|>": n for n in range(20)} | {f"{n}": n for n in range(99)}
     assert numbered(vocabulary) == {"<|s_{}|>": 20}
+
+
+@pytest.mark.parametrize("file", ["config.json", "model.safetensors", "cut", "cut rows"])
+def test_a_folder_that_does_not_load_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str
+) -> None:
+    """A speech.json alone was once a checkpoint to speak with, whatever lay beside it."""
+    folder = tmp_path / "mine"
+    shutil.copytree(LLASA if file == "cut rows" else resolve("tiny:target"), folder)
+    weights = folder / "model.safetensors"
+    if file.startswith("cut"):
+        weights.write_bytes(weights.read_bytes()[:-1000])
+    else:
+        (folder / file).unlink()
+    assert command.main([f"folder={folder}"]) == 2
+    assert str(folder) in capsys.readouterr().err
+
+
+def test_a_whole_folder_of_a_family_is_one() -> None:
+    assert describe(resolve("tiny:valle")).lines[0].endswith("of the family VALL-E, and whole")

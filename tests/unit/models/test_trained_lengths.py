@@ -43,6 +43,9 @@ def test_a_single_word_has_room_to_end_and_a_remedy_of_its_own(
     said = capsys.readouterr().err
     assert "the text has 1 word and this model was trained on 3 to 30" in said
     assert "put it into a sentence" in said
+    _note_length(" <hh ax l ow> ", engine_of(SENTENCES))
+    assert not capsys.readouterr().err
+    assert SENTENCES.text_ids(" <hh ax l ow> ") == SENTENCES.text_ids("<hh ax l ow .>")
 
 
 def test_a_checkpoint_without_lengths_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
