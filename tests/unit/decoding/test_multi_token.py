@@ -74,12 +74,8 @@ def test_one_head_is_the_autoregressive_loop(target: MergedVocabLM) -> None:
     assert all(one.counts.rounds == 0 for one in found)
 
 
-def test_uncached_gives_the_same_tokens_by_one_pass_each(
-    target: MergedVocabLM, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A pass is a run over prompt and tokens so far; it once were two, one for either."""
-    many = requests(target)
-    expected = autoregressive(target, STOPS, SAMPLER, many)
+def passes_of(target: MergedVocabLM, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of positions of each pass from now on."""
     lengths: list[int] = []
     extend = target.decoder.extend
 
@@ -88,6 +84,16 @@ def test_uncached_gives_the_same_tokens_by_one_pass_each(
         return extend(inputs, *rest, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(target.decoder, "extend", counting)
+    return lengths
+
+
+def test_uncached_gives_the_same_tokens_by_one_pass_each(
+    target: MergedVocabLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pass is a run over prompt and tokens so far; it once were two, one for either."""
+    many = requests(target)
+    expected = autoregressive(target, STOPS, SAMPLER, many)
+    lengths = passes_of(target, monkeypatch)
     for row, outcome in zip(many, expected, strict=True):
         lengths.clear()
         assert uncached(target, STOPS, SAMPLER, [row])[0] == outcome
@@ -104,14 +110,7 @@ def test_uncached_blocks_are_the_cached_ones_by_a_pass_over_everything(
     expected = multi_token(target, heads, chooser, STOPS, many)
     assert uncached_blocks(target, heads, chooser, STOPS, many) == expected
     assert uncached_blocks(target, heads, chooser, STOPS, []) == []
-    lengths: list[int] = []
-    extend = target.decoder.extend
-
-    def counting(inputs: torch.Tensor, *rest: object, **named: object) -> torch.Tensor:
-        lengths.append(inputs.shape[1])
-        return extend(inputs, *rest, **named)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(target.decoder, "extend", counting)
+    lengths = passes_of(target, monkeypatch)
     uncached_blocks(target, heads, chooser, STOPS, many[:1])
     passes = expected[0].counts.passes
     assert lengths == [len(many[0].prompt) + 4 * block for block in range(passes)]
@@ -210,20 +209,14 @@ def test_the_first_blocks_boundary_is_the_prompts_last_code(target: MergedVocabL
     assert [outcome.tokens for outcome in found] == expected
 
 
-def test_dead_blocks_are_counted_and_decoding_goes_on(target: MergedVocabLM) -> None:
-    dead = DenseTransitions(torch.full((N_CODES + 1, N_CODES + 1), float("-inf")), size=N_CODES)
-    stop = StopRule.build(STOPS, N_CODES + 1, [0], CPU)
-    for sample in (True, False):
-        choose = ViterbiHeads(PathSearch(dead, 3), stop, temperature=1.0, sample=sample)
-        found = multi_token(target, heads_of(target, 4), choose, STOPS, requests(target, 1))[0]
-        assert found.counts.dead_blocks == found.counts.passes > 0
-
-
-def test_dead_blocks_of_a_batch_are_those_of_its_rows(target: MergedVocabLM) -> None:
+@pytest.mark.parametrize("sample", [True, False])
+def test_dead_blocks_are_counted_in_each_row_and_decoding_goes_on(
+    target: MergedVocabLM, sample: bool
+) -> None:
     """A row that is done lies in dead lattices too while the others go on."""
     dead = DenseTransitions(torch.full((N_CODES + 1, N_CODES + 1), float("-inf")), size=N_CODES)
     stop = StopRule.build(STOPS, N_CODES + 1, [0], CPU)
-    choose = ViterbiHeads(PathSearch(dead, 3), stop, temperature=1.0, sample=True)
+    choose = ViterbiHeads(PathSearch(dead, 3), stop, temperature=1.0, sample=sample)
     many = [
         replace(row, max_tokens=length)
         for row, length in zip(requests(target), (3, 17, 9), strict=True)
@@ -231,6 +224,7 @@ def test_dead_blocks_of_a_batch_are_those_of_its_rows(target: MergedVocabLM) -> 
     found = multi_token(target, heads_of(target, 4), choose, STOPS, many)
     assert [one.counts.dead_blocks for one in found] == [one.counts.passes for one in found]
     assert len({one.counts.passes for one in found}) > 1
+    assert all(one.counts.passes for one in found)
 
 
 def test_a_loop_is_kept_for_its_model_heads_and_chooser(target: MergedVocabLM) -> None:
