@@ -1,17 +1,12 @@
-"""Groups for tests: small covers as lists, rules over them, faults, and the slow law of outputs."""
+"""Groups for tests: small covers as lists, rules over them, faults, and their laws by the paper."""
 
-from collections import defaultdict
 from dataclasses import dataclass
 
 import torch
-from reference import Chain, Law
-from stubs import Markov
 from torch import Tensor
 
 from speculative_tts.caches.groups import transpose
-from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.rules.group import Group
-from speculative_tts.decoding.sampling.sampler import Sampler
 
 
 @dataclass(frozen=True)
@@ -28,6 +23,12 @@ class Cover:
         for group, tokens in enumerate(self.members):
             table[group, list(tokens)] = torch.tensor(self.scores[group]).double()
         return table / table.sum(0)
+
+    def masses(self, q: list[float], p: list[float]) -> tuple[list[float], list[float]]:
+        """`parts`, as `reference.speculative_law` asks for them."""
+        laws = (torch.tensor(law, dtype=torch.float64) for law in (q, p))
+        accepted, drawn = parts(self.weights(), *laws)
+        return accepted.tolist(), drawn.where(drawn > 1e-15, 0.0).tolist()
 
     def rule(self, kind: type[Group] = Group) -> Group:
         sizes = torch.tensor([0, *map(len, self.members)])
@@ -94,36 +95,3 @@ def parts(weights: Tensor, q: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
     ratio = torch.where(p_c > 0, q_c / p_c, 1.0).clamp(max=1)
     share = torch.where(q_c > 0, (q_c - p_c).clamp(min=0) / q_c, 0.0)
     return p * (weights.T @ ratio), q * (weights.T @ share)
-
-
-def group_law(
-    target: Markov,
-    draft: Markov,
-    cover: Cover,
-    lookahead: int,
-    sampler: Sampler,
-    stops: tuple[int, ...],
-    request: Request,
-) -> Law:
-    """Law of the outputs of speculation with the group rule, by recursion over positions."""
-    chains = [Chain(model, sampler, stops, request) for model in (target, draft)]
-    weights = cover.weights()
-    law: defaultdict[tuple[int, ...], float] = defaultdict(float)
-
-    def room_after(output: tuple[int, ...]) -> int:
-        return max(min(lookahead, request.max_tokens - len(output) - 2), 0)
-
-    def emit(output: tuple[int, ...], mass: float, room: int) -> None:
-        if output and (output[-1] in stops or len(output) == request.max_tokens):
-            law[output] += mass
-            return
-        q, p = (torch.tensor(chain.next(output), dtype=torch.float64) for chain in chains)
-        accepted, drawn = parts(weights, q, p) if room else (torch.zeros_like(q), q)
-        for token, (kept, other) in enumerate(zip(accepted.tolist(), drawn.tolist(), strict=True)):
-            if kept > 0:
-                emit((*output, token), mass * kept, room - 1)
-            if other > 1e-15:
-                emit((*output, token), mass * other, room_after(output))
-
-    emit((), 1.0, 0)
-    return dict(law)

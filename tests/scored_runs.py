@@ -9,6 +9,7 @@ import numpy as np
 import soundfile
 
 from speculative_tts.records import Counts, DecodeRecord, to_row
+from speculative_tts.schema.evaluate import EvalConfig
 
 SPEECH = Path(__file__).parent / "assets" / "speech"
 
@@ -57,3 +58,15 @@ def write_run(
     (folder / "config.json").write_text(json.dumps(settings | (config or {})))
     (folder / "DONE").touch()
     return folder
+
+
+def settings(runs: Path, /, **changes: Any) -> EvalConfig:
+    """Of sst-eval: one judge, that of `loud_judge`, in this process."""
+    values: dict[str, Any] = {"runs": str(runs), "metrics": ["loud"], "workers": 1, "draws": 200}
+    return EvalConfig(**values | changes)
+
+
+def summary_of(folder: Path) -> dict[str, Any]:
+    """What was written of a scored folder."""
+    found: dict[str, Any] = json.loads((folder / "summary.json").read_text())
+    return found

@@ -14,7 +14,7 @@ from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.decoding.sampling.settings import completed
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.records import ListItem
+from speculative_tts.records import DecodeRecord, ListItem
 from speculative_tts.runs.sources.engine import EngineSource
 from speculative_tts.runs.target_tokens import TargetTokens
 from speculative_tts.schema.decode import DecodeConfig, Repetition, SamplingConfig, System
@@ -140,3 +140,9 @@ def decoded(folder: Path, made: Engine | None = None, **given: Any) -> EngineSou
     )
     known = TargetTokens(folder, {"made": "by hand"})
     return EngineSource(made or engine(), config, voices(folder), known)  # type: ignore[arg-type]
+
+
+def made(source: EngineSource, items: list[ListItem]) -> dict[str, DecodeRecord]:
+    """Records in the order of their making."""
+    source.start(items, items)
+    return {record.id: record for record, _ in source.make(items)}

@@ -4,6 +4,7 @@ invariances.
 
 import pytest
 import torch
+from drawn_laws import drawn_laws, threshold
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -17,25 +18,11 @@ seeds = st.integers(0, 2**31)
 
 @st.composite
 def laws(draw: st.DrawFn, rows: int = 3) -> tuple[Tensor, Tensor]:
-    """Target and draft laws [rows, vocab] in float64, with zeros, one-hots, ties and near-equal
-    ones.
-    """
-    vocab = draw(st.integers(2, 12))
-    weight = st.one_of(st.just(0.0), st.just(1.0), st.floats(1e-9, 1.0))
-    table = st.lists(weight, min_size=rows * vocab, max_size=rows * vocab)
-
-    def law() -> Tensor:
-        mass = torch.tensor(draw(table), dtype=torch.float64).view(rows, vocab)
-        mass[mass.sum(-1) == 0, draw(st.integers(0, vocab - 1))] = 1.0
-        return mass / mass.sum(-1, keepdim=True)
-
-    return law(), law()
+    return drawn_laws(draw, rows, draw(st.integers(2, 12)))
 
 
-def threshold(q: float, p: float, beta: float) -> float:
-    """Probability that a drafted x passes, found from `accept` alone: bisection of its boolean in u
-    over [0, 1).
-    """
+def chance_of(q: float, p: float, beta: float) -> float:
+    """Probability that a drafted x passes, found from `accept` alone."""
     rule = Tolerance(beta)
 
     def passes(u: float) -> bool:
@@ -43,14 +30,7 @@ def threshold(q: float, p: float, beta: float) -> float:
         uniforms = torch.tensor([[[u, 0.0]]], dtype=torch.float64)
         return bool(rule.accept(target, draft, torch.zeros(1, 1, dtype=torch.int64), uniforms))
 
-    low, high = 0.0, 1.0
-    if not passes(0.0):
-        return 0.0
-    if passes(1.0 - 2**-53):
-        return 1.0
-    while high - low > 1e-16 and low < (middle := (low + high) / 2) < high:
-        low, high = (middle, high) if passes(middle) else (low, middle)
-    return high
+    return threshold(passes)
 
 
 @given(laws())
@@ -80,7 +60,7 @@ def test_closed_forms_equal_integration_over_the_uniforms(
     for x in range(vocab):
         if p[x] == 0:
             continue
-        chance = threshold(q[x], p[x], beta)
+        chance = chance_of(q[x], p[x], beta)
         law[x] += p[x] * chance
         passed += p[x] * chance
         if chance < 1:

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from drawn_laws import LAST, drawn_laws, threshold
 from group_laws import Cover, parts, random_cover, singletons
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,6 @@ from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.rules.group import Group
 
 TIGHT = 1e-12
-LAST = 1 - 2**-53
 Problem = tuple[Cover, Tensor, Tensor]
 seeds = st.integers(0, 2**31)
 both_ways = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -31,15 +31,7 @@ def problems(draw: st.DrawFn, rows: int = 3) -> Problem:
     """A cover, and target and draft laws [rows, vocab] in float64 with zeros, one-hots and ties."""
     vocab = draw(st.integers(2, 8))
     cover = random_cover(vocab, draw(seeds), equal=draw(st.booleans()))
-    weight = st.one_of(st.just(0.0), st.just(1.0), st.floats(1e-9, 1.0))
-    table = st.lists(weight, min_size=rows * vocab, max_size=rows * vocab)
-
-    def law() -> Tensor:
-        mass = torch.tensor(draw(table), dtype=torch.float64).view(rows, vocab)
-        mass[mass.sum(-1) == 0, draw(st.integers(0, vocab - 1))] = 1.0
-        return mass / mass.sum(-1, keepdim=True)
-
-    return cover, law(), law()
+    return cover, *drawn_laws(draw, rows, vocab)
 
 
 def close(found: Tensor, expected: Tensor) -> None:
@@ -66,24 +58,17 @@ def passing_mass(rule: Group, cover: Cover, q: Tensor, p: Tensor) -> Tensor:
             middle = float(edges[group] + edges[group + 1]) / 2
             assert int(rule.draw_group(torch.tensor([token]), torch.tensor([middle]))) == group
             if p[token] > 0:
-                chance = threshold(rule, q, p, token, middle)
+                chance = chance_of(rule, q, p, token, middle)
                 mass[group, token] = weights[group, token] * chance * p[token]
     return mass
 
 
-def threshold(rule: Group, q: Tensor, p: Tensor, token: int, auxiliary: float) -> float:
+def chance_of(rule: Group, q: Tensor, p: Tensor, token: int, auxiliary: float) -> float:
     def passes(u: float) -> bool:
         uniforms = torch.tensor([[[u, auxiliary]]], dtype=torch.float64)
         return bool(rule.accept(q[None, None], p[None, None], torch.tensor([[token]]), uniforms))
 
-    if not passes(0.0):
-        return 0.0
-    if passes(LAST):
-        return 1.0
-    low, high = 0.0, 1.0
-    while high - low > 1e-16 and low < (middle := (low + high) / 2) < high:
-        low, high = (middle, high) if passes(middle) else (low, middle)
-    return high
+    return threshold(passes)
 
 
 @both_ways

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 from goodness import chi_square, mismatches
-from group_laws import FAULTS, Cover, TokenResidual, group_law, parts, random_cover
-from reference import Chain
+from group_laws import FAULTS, Cover, TokenResidual, parts, random_cover
+from reference import Chain, speculative_law
 from rule_laws import COVER
 from stubs import speculative
 from test_exactness import DRAFT, LAW, MANY, ONE, SAMPLER, STOPS, TARGET
@@ -28,7 +28,7 @@ DISJOINT = Cover(6, ((0, 1), (2,), (3, 4), (5,)), (1.0, 1.0, 1.0, 1.0))  # a tok
 def test_speculation_by_groups_follows_its_law_and_not_the_targets(lookahead: int) -> None:
     """The second comparison is a control: PCG is exact for groups, not for tokens."""
     found = speculative(TARGET, DRAFT, COVER.rule(), STOPS, SAMPLER, lookahead, MANY)
-    law = group_law(TARGET, DRAFT, COVER, lookahead, SAMPLER, STOPS, ONE)
+    law = speculative_law(TARGET, DRAFT, COVER.masses, lookahead, SAMPLER, STOPS, ONE)
     assert mismatches(found, law) == []
     assert mismatches(found, LAW)
 
@@ -69,7 +69,7 @@ def test_emitted_groups_follow_the_targets_law(lookahead: int) -> None:
 def test_chi_square_finds_faults(kind: type[Group]) -> None:
     """Negative controls."""
     found = speculative(TARGET, DRAFT, COVER.rule(kind), STOPS, SAMPLER, 2, MANY)
-    assert mismatches(found, group_law(TARGET, DRAFT, COVER, 2, SAMPLER, STOPS, ONE))
+    assert mismatches(found, speculative_law(TARGET, DRAFT, COVER.masses, 2, SAMPLER, STOPS, ONE))
 
 
 @pytest.mark.parametrize("seed", [1, 5, 8])

@@ -14,7 +14,7 @@ import torch
 from decoders import HIDDEN, LAYERS, build, state
 from decoders import STOPS as ENDS
 from goodness import mismatches
-from group_laws import Cover, TokenResidual, group_law
+from group_laws import Cover, TokenResidual
 from head_stubs import Embedded, by_heads, by_layer
 from reference import (
     autoregressive_law,
@@ -98,7 +98,7 @@ def test_a_tolerance_follows_its_law_within_slots() -> None:
 
 def test_groups_follow_their_law_within_slots() -> None:
     """8 comparisons; as controls the target's law, and a residual of tokens."""
-    law = group_law(TARGET, DRAFT, COVER, 3, SAMPLER, STOPS, ONE)
+    law = speculative_law(TARGET, DRAFT, COVER.masses, 3, SAMPLER, STOPS, ONE)
     found = by_model(COVER.rule())
     assert mismatches(found, law) == []
     assert mismatches(found, LAW)

@@ -15,10 +15,13 @@ from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule
+from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.schema.decode import Repetition
 
 STOPS = (2,)
 PLAIN, ALL = Sampler(), Sampler(temperature=0.8, top_k=4, top_p=0.9)
+NARROW = {"top_p": 0.7, "top_k": 3, "window": 3, "tau": 0.3}  # of repetition-aware ones
 # vocabulary, lookahead, minimum and maximum length, sampler
 TOYS = [
     (3, 1, 0, 4, PLAIN),
@@ -31,6 +34,13 @@ TOYS = [
     (4, 2, 1, 5, ALL),
     (5, 2, 1, 4, Sampler(temperature=0.0)),
     (5, 2, 1, 4, Sampler(temperature=0.9, top_k=4, end_when_likeliest=True)),
+]
+LOOKING_BACK = [  # so narrow that a tolerance changes hardly anything
+    (4, 1, 0, 4, RepetitionAware(**NARROW)),
+    (4, 3, 0, 4, RepetitionAware(**NARROW)),
+    (5, 3, 0, 4, RepetitionAware(temperature=0.8, top_k=4, window=2, tau=0.5)),
+    (4, 2, 0, 5, RepetitionAware(top_p=0.6, window=4, tau=0.5)),
+    (4, 3, 0, 4, RepetitionAware(**NARROW, variant=Repetition.redraw_eos)),
 ]
 
 
@@ -45,8 +55,13 @@ def models(vocab: int) -> tuple[Markov, Markov]:
     return target.without(0), target.near(1, 1.0)
 
 
-@pytest.mark.parametrize(("vocab", "lookahead", "minimum", "maximum", "sampler"), TOYS)
-@pytest.mark.parametrize("beta", [0.0, 0.3])
+@pytest.mark.parametrize(
+    ("vocab", "lookahead", "minimum", "maximum", "sampler", "beta"),
+    [
+        *((*toy, beta) for beta in (0.0, 0.3) for toy in TOYS),
+        *((*toy, 0.0) for toy in LOOKING_BACK),
+    ],
+)
 def test_speculation_induces_its_law(
     vocab: int, lookahead: int, minimum: int, maximum: int, sampler: Sampler, beta: float
 ) -> None:
@@ -68,10 +83,12 @@ def test_speculation_induces_its_law(
     assert (distance(law, exact) < 1e-12) == (beta == 0)
 
 
-@pytest.mark.parametrize("sampler", [PLAIN, ALL])
-def test_the_autoregressive_loop_induces_the_targets_law(sampler: Sampler) -> None:
+@pytest.mark.parametrize(
+    ("minimum", "sampler"), [(2, PLAIN), (2, ALL), *((0, toy[-1]) for toy in LOOKING_BACK)]
+)
+def test_the_autoregressive_loop_induces_the_targets_law(minimum: int, sampler: Sampler) -> None:
     target, _ = models(5)
-    one = request(minimum=2, maximum=5)
+    one = request(minimum=minimum, maximum=5)
     law = induced_law(lambda rule, rows: autoregressive(target, STOPS, sampler, rows), one)
     assert distance(law, autoregressive_law(target, sampler, STOPS, one)) < 1e-12
 

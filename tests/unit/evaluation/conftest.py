@@ -1,12 +1,15 @@
 """Folders that several files here read."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import loud_judge
 import pytest
+from loud_judge import LoudJudge
 from scored_runs import SPEECH, record, write_run
 
+from speculative_tts.evaluation import scoring
 from speculative_tts.records import DecodeRecord
 
 
@@ -30,3 +33,13 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
         return write_run(tmp_path / "runs" / name, records, config)
 
     return make
+
+
+@pytest.fixture
+def loud(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """`loud` and `deaf` among the judges; what was heard is forgotten."""
+    judges = {"loud": lambda *_: LoudJudge(), "deaf": lambda *_: LoudJudge(absent=True)}
+    monkeypatch.setattr(scoring, "JUDGES", scoring.JUDGES | judges)
+    yield
+    loud_judge.HEARD.clear()
+    loud_judge.STOP_AFTER.clear()

@@ -1,6 +1,5 @@
 """The papers' judges on tiny random checkpoints of their own classes: plumbing, not quality."""
 
-import dataclasses
 import json
 import sys
 import types
@@ -18,37 +17,22 @@ from scored_runs import record
 from transformers import Wav2Vec2Config, Wav2Vec2Model, WavLMConfig, WavLMModel
 
 from speculative_tts.commands import eval as command
-from speculative_tts.evaluation.judge import BatchJudge, signature, single
-from speculative_tts.evaluation.judges.conformer import Conformer, transcribe
+from speculative_tts.evaluation.judge import BatchJudge, single
+from speculative_tts.evaluation.judges.conformer import transcribe
 from speculative_tts.evaluation.judges.ecapa import Ecapa
 from speculative_tts.evaluation.judges.eres2net import Eres2Net
 from speculative_tts.evaluation.judges.fairseq import rename_tensors
 from speculative_tts.evaluation.judges.hubert import Hubert
-from speculative_tts.evaluation.judges.openai_whisper import OpenaiWhisper
-from speculative_tts.evaluation.judges.paraformer import Paraformer
 from speculative_tts.evaluation.judges.utmos import Utmos, predictor
-from speculative_tts.evaluation.judges.wavlm import TRUNK, WavlmLarge, encoder
+from speculative_tts.evaluation.judges.wavlm import TRUNK, encoder
 from speculative_tts.evaluation.judges.whisper import Whisper
 from speculative_tts.evaluation.judges.xvector import XVector
-from speculative_tts.evaluation.registry import JUDGES, build_local
 from speculative_tts.evaluation.rows import ScoreRow
-from speculative_tts.evaluation.scoring import Source, plan
 from speculative_tts.evaluation.summary import read_scores
-from speculative_tts.schema.evaluate import Encoder, EvalConfig, JudgesConfig, Recogniser
+from speculative_tts.schema.evaluate import EvalConfig, JudgesConfig, Recogniser
 
 NOISE = np.random.default_rng(0).normal(0, 0.1, 16_000).astype(np.float32)
 WIDE = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
-MODELS = (
-    Whisper,
-    OpenaiWhisper,
-    Paraformer,
-    Hubert,
-    Conformer,
-    Eres2Net,
-    WavlmLarge,
-    XVector,
-    Utmos,
-)
 ECAPA = {"channels": 16, "pooled": 24, "embedding": 12, "bottleneck": 4}
 
 
@@ -272,90 +256,6 @@ def test_eres2net_is_asked_for_embeddings(tmp_path: Path, monkeypatch: pytest.Mo
     for wave in (NOISE, NOISE[:1600]):
         assert Eres2Net(tmp_path, "cuda").load()(wave) == [1.0] * 192
     assert asked == [("speaker-verification", str(tmp_path), "gpu")] * 2
-
-
-@pytest.mark.parametrize("kind", MODELS)
-def test_a_missing_model_is_one_line_with_its_command(
-    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("speculative_tts.evaluation.local_model.installed", lambda *_: True)
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    line = build_local(kind, JudgesConfig(models=str(tmp_path / "models"))).missing()
-    assert f" lacks its model; {kind.published.command.split()[0]} " in line
-    assert line.count("--exclude") == line.count("--exclude '")  # hf takes one pattern at a time
-    assert "' '" not in line
-    assert f"{tmp_path}/models/{kind.published.name}" in line
-    assert "\n" not in line
-    monkeypatch.setattr("speculative_tts.evaluation.local_model.installed", lambda *_: False)
-    both = build_local(kind, JudgesConfig()).missing()
-    assert "pip install" in both
-    assert both.endswith(f" && {kind.published.remedy(None)}")  # one line for all that is absent
-
-
-@pytest.mark.parametrize("kind", MODELS)
-def test_models_are_found_where_they_are_put(
-    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hub = tmp_path / "hub"
-    monkeypatch.setenv("HF_HUB_CACHE", str(hub))
-    names = [name.split("|")[0] for name in kind.published.files]
-
-    def put(folder: Path) -> Path:
-        for name in names:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(str(folder).encode())
-        return folder
-
-    below = put(tmp_path / "models" / kind.published.name)
-    assert build_local(kind, JudgesConfig(models=str(tmp_path / "models"))).folder == below
-    own = put(tmp_path / "own")
-    given = build_local(kind, JudgesConfig(**{kind.published.key: str(own)}))
-    assert given.folder == own
-    assert signature(given) != signature(dataclasses.replace(given, folder=below))
-    if kind.published.hub:
-        name = f"models--{kind.published.hub.replace('/', '--')}"
-        cached = put(hub / name / "snapshots" / "1")
-        assert build_local(kind, JudgesConfig()).folder == cached
-    with pytest.raises(ValueError, match=rf"judges.{kind.published.key}=.* has no ") as caught:
-        build_local(kind, JudgesConfig(**{kind.published.key: str(tmp_path / "empty")}))
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("preset", "ids", "metrics"),
-    [
-        ("offline", ["pocketsphinx-general", "ge2e", "dnsmos-p808"], None),
-        ("ssd", ["whisper-large-v3", "speech_eres2net_sv_en_voxceleb_16k", "dnsmos-p808"], None),
-        ("pcg", ["hubert-large-ls960-ft", "wavlm_large_finetune", "dnsmos-p808"], None),
-        (
-            "mtp",
-            ["stt_en_conformer_transducer_large", "wavlm-base-plus-sv", "utmos22_strong"],
-            ["wer", "similarity", "utmos"],
-        ),
-    ],
-)
-def test_presets(preset: str, ids: list[str], metrics: list[str] | None) -> None:
-    config = command.main.compose([f"judges={preset}"])
-    assert config.judges.name == preset
-    source = Source(Path(), [], {"label": "x"})
-    assert [JUDGES[metric](source, config).id for metric in config.metrics] == ids
-    assert metrics is None or config.metrics == metrics
-
-
-def test_own_values_win_over_a_preset() -> None:
-    config = command.main.compose(["judges=pcg", "judges.encoder=ge2e", "metrics=[wer]"])
-    assert (config.judges.recogniser, config.judges.encoder) == (Recogniser.hubert, Encoder.ge2e)
-    assert config.metrics == ["wer"]
-
-
-def test_a_preset_without_its_models_is_skipped_columns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    config = command.main.compose(["judges=pcg"])
-    skipped = plan(Source(Path(), [], {"label": "x"}), config).skipped
-    assert set(skipped) == {"wer", "similarity"}
-    assert "hf download facebook/hubert-large-ls960-ft" in skipped["wer"]
 
 
 def test_utmos_is_a_column(tmp_path: Path) -> None:

@@ -29,6 +29,13 @@ def codes(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def arguments(target: Path, codes: Path) -> list[str]:
+    """A short training of sst-train-heads."""
+    numbers = "n=3 steps=6 batch_size=32 sequences=24 eval_every=3 save_every=2 dev_utterances=4"
+    return [f"target.path={target}", f"codes={codes}", *numbers.split()]
+
+
+@pytest.fixture
 def models(tmp_path: Path) -> FakeModels:
     """A random target and codec, and beside them a codes store of texts for it to say."""
     save_store(tmp_path / "codes")

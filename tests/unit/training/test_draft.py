@@ -1,6 +1,5 @@
 import dataclasses
 import json
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -19,23 +18,18 @@ from speculative_tts.schema.train import (
     TrainDraftConfig,
     TrainHeadsConfig,
 )
-from speculative_tts.training import devices, objective
+from speculative_tts.training import devices
 from speculative_tts.training.checkpoint import TargetCheckpoint, build_model, read_checkpoint
-from speculative_tts.training.data.columns import Columns
 from speculative_tts.training.data.pairs import (
     IGNORED,
     PromptedSequences,
-    SequenceWriter,
     load_data,
-    write_rows,
 )
 from speculative_tts.training.devices import accelerator_for
 from speculative_tts.training.draft import DraftTraining, make_draft
 from speculative_tts.training.heads import train_heads
 from speculative_tts.training.journal import silent
-from speculative_tts.training.objective import Objective, expected_acceptance, warn_of_other_codes
-
-WRITING = SequenceWriter(partial(write_rows, LAYOUT, LAYOUT.eos_id, None), LAYOUT.eos_id)
+from speculative_tts.training.objective import warn_of_other_codes
 
 
 @pytest.fixture
@@ -57,10 +51,6 @@ def config(tmp_path, target, codes):
 
 def train(config, track=silent):
     return make_draft(config, accelerator_for(Device.cpu), track)
-
-
-def pairs(codes, seed, split="train"):
-    return PromptedSequences(Columns.open([codes], split, LAYOUT.n_codes), WRITING, seed)
 
 
 def weights(folder):
@@ -161,48 +151,6 @@ def test_batches_that_are_added_up_are_one_batch(tmp_path, config):
         torch.testing.assert_close(tensor, added[name], atol=2e-4, rtol=1e-3)
 
 
-def test_text_and_padding_do_not_count(target, codes):
-    config, tensors = read_checkpoint(target)
-    model = build_model(config, tensors, torch.float32)
-    batch = pairs(codes, 0).batch(range(3))
-    speech = batch.targets[batch.targets != IGNORED]
-    assert int(speech.max()) == LAYOUT.eos_id
-    assert (speech == LAYOUT.eos_id).sum() == 3
-    loss, _ = Objective(model, {"ce": 1.0})(batch)
-    logits = model(batch.inputs).logits
-    expected = torch.nn.functional.cross_entropy(
-        logits.flatten(0, 1), batch.targets.flatten(), reduction="sum"
-    )
-    torch.testing.assert_close(loss, expected)
-
-
-def test_target_accepts_itself(target, codes):
-    config, tensors = read_checkpoint(target)
-    model = build_model(config, tensors, torch.float32)
-    batch = pairs(codes, 0, "dev").batch(range(4))
-    accepted, count = expected_acceptance(model, model, batch, lambda x: x.softmax(-1))
-    assert accepted == pytest.approx(count, rel=1e-5)
-
-
-def test_distributions_of_few_positions_are_in_memory(target, codes, monkeypatch):
-    """Of LLaSA's vocabulary those of a whole batch take more than a GPU has left."""
-    config, tensors = read_checkpoint(target)
-    model = build_model(config, tensors, torch.float32)
-    draft = build_model(config, {n: t + 0.1 for n, t in tensors.items()}, torch.float32)
-    batch = pairs(codes, 0, "dev").batch(range(4))
-    whole, count = expected_acceptance(model, draft, batch, lambda x: x.softmax(-1))
-    seen = []
-    monkeypatch.setattr(objective, "CHUNK", 7)
-
-    def sampler(logits):
-        seen.append(len(logits))
-        return logits.softmax(-1)
-
-    assert expected_acceptance(model, draft, batch, sampler) == (pytest.approx(whole), count)
-    assert max(seen) == 7
-    assert sum(seen) == 2 * count
-
-
 def test_a_model_is_read_without_being_made_at_random_first(target):
     """Random numbers for the 8.5 billion weights of LLaSA-8B take minutes, and 34 GB."""
     config, tensors = read_checkpoint(target)
@@ -281,25 +229,6 @@ def test_a_head_that_is_stored_beside_tied_embeddings(tmp_path, config, caplog, 
         read = build_model(*read_checkpoint(tmp_path / "llama"), torch.float32)
         assert torch.equal(read.lm_head.weight, head)
         assert not torch.equal(read.lm_head.weight, source.lm_head.weight)
-
-
-def test_batches_depend_on_nothing_but_seed_and_numbers(codes):
-    one, two = (pairs(codes, 5) for _ in range(2))
-    two.batch(range(9))
-    for number in (0, 30, 77):
-        first, second = one.batch([number]), two.batch([number])
-        assert torch.equal(first.inputs, second.inputs)
-    other = pairs(codes, 6)
-    assert any(not torch.equal(one.batch([n]).inputs, other.batch([n]).inputs) for n in range(4))
-
-
-def test_an_epoch_takes_every_utterance_once(codes):
-    own = pairs(codes, 1)
-    texts = sorted(own.pair(n)[1].codes for n in range(24))
-    for epoch in range(1, 3):
-        numbers = range(epoch * len(own), (epoch + 1) * len(own))
-        assert sorted(own.pair(n)[1].codes for n in numbers) == texts
-    assert len(own) == 24
 
 
 @pytest.mark.parametrize(
