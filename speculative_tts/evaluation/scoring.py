@@ -149,7 +149,10 @@ def join(one: ScoringPlan, measurements: Measurements) -> list[ScoreRow]:
     columns: dict[str, dict[str, Any]] = {}
     for metric, judge in one.judges.items():
         samples = one.samples(metric)
-        scored = judge.score(samples, measurements.values(judge))
+        prompts = {one.prompt_audio or "" for one in samples} - {one.audio for one in samples}
+        silent = {path for path in prompts if "silent_audio" in measurements.flags(path)}
+        measured = measurements.values(judge).items()
+        scored = judge.score(samples, {path: x for path, x in measured if path not in silent})
         for sample, values in zip(samples, scored, strict=True):
             merged = columns.setdefault(sample.id, {"flags": []})
             flags = merged["flags"] + values.pop("flags", [])

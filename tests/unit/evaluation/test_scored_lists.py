@@ -21,6 +21,7 @@ pytestmark = pytest.mark.usefixtures("loud")
         ("absent.wav", "absent.wav not found"),
         ("broken.wav", "broken.wav is not readable audio"),
         ("empty.wav", "empty.wav holds no sound"),
+        ("silent.wav", "silent.wav holds no sound"),
         (None, "the list names no prompt_audio"),
     ],
 )
@@ -30,6 +31,7 @@ def test_a_figure_that_cannot_be_measured_is_told(
     """With strict, and every prompt missing, similarity was "-" and the exit code 0."""
     (run_folder / "broken.wav").write_bytes(b"not audio")
     soundfile.write(run_folder / "empty.wav", np.zeros(0), 16_000)
+    soundfile.write(run_folder / "silent.wav", np.zeros(16_000), 16_000)
     audio = str(run_folder / "audio" / "u0.wav")
     row = {"id": "a", "text": "kilo", "audio": audio}
     row |= {"prompt_audio": str(run_folder / prompt)} if prompt else {}
