@@ -107,9 +107,15 @@ BLOCKS = {
         "drafters_0.4": Pair("SSD 0.4, the layer minus the draft", LAYER_SSD4, DRAFT_SSD4),
         "rules_0.2": Pair("SSD 0.2 minus PCG 37.5, both by the layer", LAYER_SSD2, LAYER_PCG37),
         "rules_0.4": Pair("SSD 0.4 minus PCG 230, both by the layer", LAYER_SSD4, LAYER_PCG230),
-        "draft_rules_0.1": Pair("PCG 16 minus SSD 0.1, draft, three seeds", DRAFT_PCG16, DRAFT_SSD1),
-        "draft_rules_0.3": Pair("PCG 37.5 minus SSD 0.3, both by the draft", DRAFT_PCG37, DRAFT_SSD3),
-        "draft_rules_0.4": Pair("PCG 230 minus SSD 0.4, both by the draft", DRAFT_PCG230, DRAFT_SSD4),
+        "draft_rules_0.1": Pair(
+            "PCG 16 minus SSD 0.1, draft, three seeds", DRAFT_PCG16, DRAFT_SSD1
+        ),
+        "draft_rules_0.3": Pair(
+            "PCG 37.5 minus SSD 0.3, both by the draft", DRAFT_PCG37, DRAFT_SSD3
+        ),
+        "draft_rules_0.4": Pair(
+            "PCG 230 minus SSD 0.4, both by the draft", DRAFT_PCG230, DRAFT_SSD4
+        ),
         "equal_0.2": Pair("PCG 24 minus SSD 0.2, both by the layer, seeds 1 and 2", *EQUAL_PAIR),
         "equal_0.2_length": Pair("the same", *EQUAL_PAIR, LENGTH),
         "trained_0.2": Pair(
@@ -131,7 +137,9 @@ BLOCKS = {
         "base_exact": Pair("exact by the draft minus target", BASE_EXACT, BASE_ALONE),
         "base_ssd0.4_exact": Pair("SSD 0.4 minus exact, both by the draft", BASE_SSD4, BASE_EXACT),
         "base_codec": Pair("target minus recordings through the codec", BASE_ALONE, BASE_CODEC),
-        "base_spoken": Pair("recordings through the codec minus recordings", BASE_CODEC, BASE_SPOKEN),
+        "base_spoken": Pair(
+            "recordings through the codec minus recordings", BASE_CODEC, BASE_SPOKEN
+        ),
     },
     "35 words, second registered list, by `draft=paper`, three seeds": {
         "retest_ssd0.4": Pair("SSD 0.4 minus target", RETEST_SSD4, RETEST_ALONE),

@@ -151,9 +151,7 @@ def _utterances(shown: Collection[str], results: Sequence[Run]) -> list[str]:
 
 
 def _sampler(runs: Iterable[Run]) -> str:
-    """Say how tokens were drawn if all runs drew alike: one table by several samplers is told apart
-    by it.
-    """
+    """Say how tokens were drawn, if all runs drew alike."""
     told = {_drawn(run.config) for run in runs} - {""}
     return f"; {told.pop()}" if len(told) == 1 else ""
 
