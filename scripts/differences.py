@@ -32,7 +32,7 @@ SENTENCES, LAYER = "sentences", "sentences/recurrent"
 FINE, FEW_HOURS = "fine_drafts", "ssd_draft"
 EXACT, ALONE = (SENTENCES, "speculative-exact-k3-s0-51af5691"), (SENTENCES, "target-s0-")
 BASE, BASE_ALONE = "sentences/base", ("sentences/base", "target-s0-")
-BASE_CODEC = (BASE, "codec-s0-")
+BASE_CODEC, BASE_SPOKEN = (BASE, "codec-s0-"), (BASE, "reference-s0-")
 BASE_EXACT, BASE_SSD4 = (
     (BASE, "speculative-exact-k3-s0-"),
     (BASE, "speculative-tolerance-b0.4-k3-s0-"),
@@ -68,6 +68,10 @@ def by_base(*seeds: int) -> tuple[System, System]:
     return ssd, alone
 
 
+DRAFT_SSD1 = runs(SENTENCES, "speculative-tolerance-b0.1-k3", "s0", "s1", "s2")
+DRAFT_PCG16 = runs(SENTENCES, "speculative-group-m16-k3", "s0", "s1", "s2")
+DRAFT_SSD3 = runs(SENTENCES, "speculative-tolerance-b0.3-k3", "s0")
+DRAFT_PCG37 = runs(SENTENCES, "speculative-group-m37.5-k3", "s0")
 EQUAL = "sentences/layer"  # groups whose rounds are as long as a tolerance's
 EQUAL_PAIR = (EQUAL, "speculative-group-m24-"), (EQUAL, "speculative-tolerance-b0.2-")
 TRAINED = "sentences/seeds"  # drafts of several training seeds; those of 1 and 2:
@@ -94,6 +98,10 @@ BLOCKS = {
         "layer_ssd0.2": Pair("SSD 0.2 by the layer minus target, three seeds", LAYER_SSD2, ALONE),
         "layer_ssd0.4": Pair("SSD 0.4 by the layer minus target", LAYER_SSD4, ALONE),
         "layer_pcg37.5": Pair("PCG 37.5 by the layer minus target", LAYER_PCG37, ALONE),
+        "layer_pcg37.5_exact": Pair("the same minus exact by the draft", LAYER_PCG37, EXACT),
+        "layer_pcg37.5_both": Pair(
+            "the same minus the mean of target and exact", LAYER_PCG37, (*ALONE, *EXACT[1:])
+        ),
         "layer_pcg230": Pair("PCG 230 by the layer minus target", LAYER_PCG230, ALONE),
         "draft_ssd0.2": Pair("SSD 0.2 by the draft minus target, three seeds", DRAFT_SSD2, ALONE),
         "draft_ssd0.4": Pair("SSD 0.4 by the draft minus target", DRAFT_SSD4, ALONE),
@@ -108,6 +116,15 @@ BLOCKS = {
         "drafters_0.4": Pair("SSD 0.4, the layer minus the draft", LAYER_SSD4, DRAFT_SSD4),
         "rules_0.2": Pair("SSD 0.2 minus PCG 37.5, both by the layer", HINT_SSD2, LAYER_PCG37),
         "rules_0.4": Pair("SSD 0.4 minus PCG 230, both by the layer", LAYER_SSD4, LAYER_PCG230),
+        "draft_rules_0.1": Pair(
+            "PCG 16 minus SSD 0.1, draft, three seeds", DRAFT_PCG16, DRAFT_SSD1
+        ),
+        "draft_rules_0.3": Pair(
+            "PCG 37.5 minus SSD 0.3, both by the draft", DRAFT_PCG37, DRAFT_SSD3
+        ),
+        "draft_rules_0.4": Pair(
+            "PCG 230 minus SSD 0.4, both by the draft", DRAFT_PCG230, DRAFT_SSD4
+        ),
         "equal_0.2": Pair("PCG 24 minus SSD 0.2, both by the layer, seeds 1 and 2", *EQUAL_PAIR),
         "equal_0.2_length": Pair("the same", *EQUAL_PAIR, LENGTH),
         "trained_0.2": Pair(
@@ -129,6 +146,9 @@ BLOCKS = {
         "base_exact": Pair("exact by the draft minus target", BASE_EXACT, BASE_ALONE),
         "base_ssd0.4_exact": Pair("SSD 0.4 minus exact, both by the draft", BASE_SSD4, BASE_EXACT),
         "base_codec": Pair("target minus recordings through the codec", BASE_ALONE, BASE_CODEC),
+        "base_spoken": Pair(
+            "recordings through the codec minus recordings", BASE_CODEC, BASE_SPOKEN
+        ),
     },
     "35 words, second registered list, by `draft=paper`, three seeds": {
         "retest_ssd0.4": Pair("SSD 0.4 minus target", RETEST_SSD4, RETEST_ALONE),
@@ -154,9 +174,9 @@ BLOCKS = {
 }
 CAPTION = (
     "One system minus another, paired by utterance, with 95 % intervals of the bootstrap over "
-    "utterances. Layer and draft are the recurrent layer and the 7-layer draft that ship. Systems "
-    "are of one decoding seed where nothing else is said; target and exact rule on sentences have "
-    "one by tiny.en."
+    "utterances; p is not corrected for their number. Layer and draft are the recurrent layer and "
+    "the 7-layer draft that ship. Systems are of one decoding seed where nothing else is said; "
+    "target and exact rule on sentences have one by tiny.en."
 )
 DIFFERENCE = tables.Heading("difference", "", "system")
 WORDS = tables.Heading("WER", "points", "wer_difference")

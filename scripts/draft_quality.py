@@ -230,7 +230,10 @@ def table(
     rows: Mapping[str, Row], runs: Sequence[Run], fitted: Fit, others: Mapping[str, Row]
 ) -> tables.Table:
     """Return a line a draft, from the draft with the fewest word errors on, then the others."""
-    caption = "Brackets: 95 % intervals of the bootstrap over utterances, paired for differences."
+    caption = (
+        "Brackets: 95 % intervals of the bootstrap over utterances, paired for differences. How "
+        "the drafts were made may carry a slope as well as their errors do (results/registered)."
+    )
     if others:
         caption += " Other drafts enter neither slope nor mean."
     blocks = {"Drafts of one target": rows, "Other drafts of it": others}

@@ -24,7 +24,6 @@ COLUMNS = {  # heading: the CSV's column, and the digits after the point
     "tokens per target pass": ("acceptance_length", 2),
     "speedup": ("speedup", 2),
     "speedup over the cached target": ("speedup", 2),
-    "with a cache, over the uncached target": ("speedup_over_uncached", 1),
 }
 OF_TARGET = "target's word errors %"
 NARROW = ("word errors %", OF_TARGET, "tokens per target pass")

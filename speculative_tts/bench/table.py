@@ -17,6 +17,12 @@ from speculative_tts.schema.bench import BenchConfig
 
 RATIO = METRICS["tokens_per_second"]  # a ratio of sums
 ONE_PROCESS = "Timed in one process: another may differ by more than any interval here."
+COLUMNS = (
+    "Of a core: core milliseconds a token. Steps are the target's own; a drafted token costs a "
+    "round less its verification (below 0: noise). Passes at a place: if those before it did. Were "
+    "all to pass: the bound of any draft of that cost. The limit is what reading the weights from "
+    "memory allows; behind the prompt leaves the prompt out."
+)
 POSITIONS = 3  # drafted positions that the drafters' table shows
 PATH_SEARCH = ((1024, 2048, 65_536), 8, 25)  # MTP's: vocabularies, tokens a pass, candidates a head
 # PCG's target: tokens, mean group size, positions verified at once; threads
@@ -74,6 +80,7 @@ def table(result: dict[str, Any]) -> str:
     ]
     lines += ["", *grid(("path search", "median ms", f"of the {whole}"), searched)]
     lines += ["", *memory_lines(result), "", f"{amount}, batch 1, {result['threads']} thread(s)."]
+    lines += [COLUMNS]
     if "draft" not in result["bytes_per_step"]:
         lines += [
             "The target has no draft: a draft's rounds and steps and transformers are left out."
@@ -88,8 +95,8 @@ def timed_in(processes: int, prompts: int) -> str:
     units = "processes, of these few prompts" if prompts < LEAST else "processes and prompts"
     return (
         f"Continuations were timed in {processes} processes, one after the other: intervals are "
-        f"over {units}. Single steps, what is computed from them, and memory are of the first "
-        "process."
+        f"over {units}. Steps, lookaheads and memory are of the first process: lookaheads, by core "
+        "seconds of rounds alone, measure no speedup."
     )
 
 

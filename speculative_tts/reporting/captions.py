@@ -1,6 +1,6 @@
 """Write what a reader must know to read a table: about its quantities, its judges and its runs."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from speculative_tts.evaluation.metric import Better
@@ -28,6 +28,10 @@ ONE_PROCESS = (
 PAIRED_TESTS = (
     "Δ columns are paired differences with two-sided bootstrap p, corrected by Holm's method for "
     "the systems that are compared in one part of a table."
+)
+TIMED_APART = (
+    "Speeds that are subtracted or divided were timed in processes of their own, minutes apart: "
+    "what that adds (results/speeds/hours) is in no interval."
 )
 SEED_TESTS = (
     "Tests over seeds take each seed's corpus figure, two-sided and not corrected: Welch's t, and "
@@ -75,9 +79,15 @@ def caption(columns: Sequence[Column], results: Sequence[Run], spread: str) -> l
         *_utterances(shown, results),
         SEEDS_SPREAD if spread == "sd" and several else f"Brackets: {intervals(shown, results)}",
         *([PAIRED_TESTS] if any(column.against for column in columns) else []),
+        *([TIMED_APART] if any(map(_apart, columns)) else []),
         *([SEED_TESTS] if any(column.test != "bootstrap" for column in columns) else []),
         *definitions(shown, results),
     ]
+
+
+def _apart(column: Column) -> bool:
+    """Return True for a column that sets the speeds of two systems against each other."""
+    return quantity(column.quantity).timed and (column.against or column.over) is not None
 
 
 def definitions(shown: Collection[str], results: Sequence[Run]) -> list[str]:
@@ -132,11 +142,30 @@ def _utterances(shown: Collection[str], results: Sequence[Run]) -> list[str]:
             fewer = _range(result.measure(name).n for result in results)
             text += f", {one.heading} on {fewer}" if fewer and fewer != counts else ""
     seeds = sorted({run.seed for one in results for run in one.seeds})
-    text = f"{text}; seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}."
+    text = f"{text}; seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+    text += f"{_sampler([run for one in results for run in one.seeds])}."
     runs = {run.name: run.summary for one in results for run in one.seeds}.values()
     ended = [run for run in runs if run.get("flags", {}).get("no_codes")]
     told = ", ".join(f"{run['flags']['no_codes']} of {run['run']['label']}" for run in ended)
     return [text, f"Ended at once, heard as 0.1 s of silence: {told}."] if told else [text]
+
+
+def _sampler(runs: Iterable[Run]) -> str:
+    """Say how tokens were drawn, if all runs drew alike."""
+    told = {_drawn(run.config) for run in runs} - {""}
+    return f"; {told.pop()}" if len(told) == 1 else ""
+
+
+def _drawn(config: Mapping[str, Any]) -> str:
+    """Write a run's sampler; empty where nothing was drawn."""
+    names = ("temperature", "top_k", "top_p", "ras_window")
+    heat, top_k, top_p, window = (config.get(f"sampling.{name}") for name in names)
+    if heat is None:
+        return ""
+    parts = [f"temperature {heat:g}", f"top k {top_k}" if top_k else "all codes"]
+    parts += [f"top p {top_p:g}"] if top_p is not None and top_p < 1 else []
+    parts += [f"repetition-aware over {window} codes"] if window else []
+    return ", ".join(parts)
 
 
 def _range(counts: Iterable[Any]) -> str:

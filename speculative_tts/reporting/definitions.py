@@ -49,7 +49,7 @@ class Column:
     Of `a|b` the first that was measured is shown. With `against` (a row's key) the cells are the
     paired differences from that row, with interval and p of the paired bootstrap; with another
     `test` of `TESTS` its p alone. With `over` (a row's key) they are the figure divided by that
-    row's, without an interval.
+    row's, with what both intervals allow.
     """
 
     quantity: str

@@ -7,7 +7,7 @@ from enum import Enum
 
 from speculative_tts.evaluation.processes import ENOUGH
 from speculative_tts.evaluation.statistics import NOTHING, Measure
-from speculative_tts.reporting.captions import few, synthetic
+from speculative_tts.reporting.captions import few, judge_name, synthetic
 from speculative_tts.reporting.checkpoints import draft_notes, heads_notes, layer_notes
 from speculative_tts.reporting.definitions import Claim, ClaimKind, ClaimTable
 from speculative_tts.reporting.needs import Chosen
@@ -27,7 +27,8 @@ CAPTION = (
     "a ratio of two systems has what both intervals allow. "
     "They are not corrected for the number of claims: about one verdict in forty errs by chance. "
     "Speeds get a verdict where they were timed in "
-    f"{ENOUGH} processes or more: their intervals are over processes and utterances. Bounds of the "
+    f"{ENOUGH} processes or more: their intervals are over processes and utterances of one hour; "
+    "another hour may move a speed by 0.1 (results/speeds/hours). Bounds of the "
     "headlines (half of the gain in speed that the paper prints, 2 points of words, no difference) "
     "were set on 2026-11-26 when earlier figures were known: they bind the lists that come.{known}"
 )
@@ -103,7 +104,7 @@ def fill_claims(definitions: Sequence[ClaimTable], chosen: Mapping[str, Chosen])
     found = dict.fromkeys(note for one in used for note in one.notes)
     return Table(
         NAME,
-        "What reproduces: the papers' claims on the tiny systems",
+        _title(runs),
         [*counts(blocks), CAPTION.format(known=_known(runs))],
         [*mixed(runs), *made, *layer_notes(runs), *found],
         origin(runs),
@@ -112,6 +113,13 @@ def fill_claims(definitions: Sequence[ClaimTable], chosen: Mapping[str, Chosen])
         synthetic(runs),
         blocks,
     )
+
+
+def _title(runs: Sequence[Run]) -> str:
+    """Name the lists of these runs and who heard their words, by which pages of claims differ."""
+    lists = " and ".join(dict.fromkeys(str(run.config.get("data.name")) for run in runs))
+    judge = judge_name("wer", runs)
+    return f"The papers' claims on the list {lists}{f', heard by {judge}' if judge else ''}"
 
 
 def _known(runs: Sequence[Run]) -> str:
@@ -144,9 +152,12 @@ def _whole(parts: Sequence[tuple[str, str]]) -> str:
     """Return what a headline's parts, each a quantity and a verdict, say of it as a whole."""
     verdicts = {verdict for _, verdict in parts}
     if verdicts == {Finding.shows.value}:
-        return "reproduces"
+        return "passes its tests on this list"
     said = ", ".join(f"{measured} {verdict}" for measured, verdict in parts)
-    return f"{'not reproduced' if Finding.opposite.value in verdicts else 'not shown'} ({said})"
+    if Finding.opposite.value in verdicts:
+        return f"not reproduced ({said})"
+    unheard = verdicts <= {Finding.shows.value, Finding.missing.value}
+    return f"{'not measured' if unheard else 'not shown'} ({said})"
 
 
 def _block(

@@ -58,12 +58,27 @@ class _Filling:
             if column.against is not None:
                 names = metrics.setdefault(column.against, [])
                 names += [column.quantity] if column.quantity not in names else []
-        systems = [key for key in self.keys if self.definition.rows[key].compared]
         return {
             (baseline, key, metric): measure
             for baseline, names in metrics.items()
-            for (key, metric), measure in compare(self.chosen, baseline, systems, names).items()
+            for (key, metric), measure in compare(
+                self.chosen, baseline, self._compared(baseline), names
+            ).items()
         }
+
+    def _compared(self, baseline: str) -> list[str]:
+        """Return the rows to compare with this one: none whose search for its figure missed."""
+        rows, unmet = self.definition.rows, self.chosen.unmet
+
+        def missed(key: str, other: str) -> bool:
+            nearest = rows[key].nearest
+            return key in unmet and nearest is not None and nearest.key == other
+
+        return [
+            key
+            for key in self.keys
+            if rows[key].compared and not missed(key, baseline) and not missed(baseline, key)
+        ]
 
     def block(self) -> Block:
         """Return the panel's lines by key."""
@@ -118,7 +133,7 @@ class _Filling:
         if column.over is None:
             return Cell.of(own.scaled(shown.scale), shown.digits, spread=self.definition.spread)
         other = self._measure(column.over, column.quantity)
-        return Cell.of(Measure(own.value / other.value) if own.value and other.value else NOTHING)
+        return Cell.of(Measure(1.0) if key == column.over and own.value else own.over(other))
 
     def _measure(self, key: str, name: str) -> Measure:
         if key not in self.chosen.results:

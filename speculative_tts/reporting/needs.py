@@ -36,7 +36,7 @@ BOOKKEEPING = (
     *(f"viterbi.transitions.{key}" for key in ("codes", "workers", "cache", "path")),
 )
 RoundCosts = Mapping[int, float]  # by lookahead: what a round costs, in steps of the target alone
-MET = 0.03  # a searched figure that is nearer than this, relatively, is met
+MET = 0.03  # a searched figure further off than this, relatively, is not compared
 
 
 @dataclass(frozen=True)
@@ -310,11 +310,11 @@ def _notes(needs: Mapping[str, Need], filled: Mapping[str, Sequence[Run]]) -> It
     for key, (found, goal) in _searched(needs, filled).items():
         need, nearest = needs[key], needs[key].nearest
         assert nearest is not None
-        verdict = "met" if _met(found, goal) else "not met by any run: read it at its own speed"
+        near = "within 3 %" if _met(found, goal) else "further than 3 %, so not compared"
         yield (
             f"{need.label}: {nearest.quantity.replace('_', ' ')} {found:.3f}, that of "
             f"{needs[nearest.key].label} is {goal:.3f} ({100 * (found / goal - 1):+.1f} %), "
-            f"{verdict}."
+            f"{near}."
         )
 
 

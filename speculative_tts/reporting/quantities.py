@@ -13,8 +13,9 @@ MADE = {
         caption=(
             "Speedup by acceptance length is acceptance length over what a round costs in steps of "
             "the target alone: one figure for all runs of the report with a lookahead, the "
-            "geometric mean of acceptance length over measured speedup. It is free of timing "
-            "noise; what the rules' own work differs by (see accept %) is not in it."
+            "geometric mean of acceptance length over measured speedup. So runs compare by "
+            "rounds alone; what this cost's own timing and the rules' work (see accept %) add is "
+            "not in the interval."
         ),
         timed=True,
     ),

@@ -102,7 +102,7 @@ def test_marks_and_papers_points_have_markers_of_their_own_and_labels_fit() -> N
         for kind in ("mark", "published")
         for i in range(3)
     ]
-    label = "speedup by acceptance length (no timing noise)"
+    label = "speedup by acceptance length (one cost of a round)"
     canvas = _canvas(figure(Plot("p", label, "y", [CURVE, *alike]), columns=1))
     canvas.draw_without_rendering()  # type: ignore[no-untyped-call]
     (axes,) = canvas.axes

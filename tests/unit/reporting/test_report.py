@@ -222,7 +222,7 @@ def test_several_seeds_are_pooled(tmp_path: Path) -> None:
     row = rows(tmp_path / "ssd" / "table1.csv")["target"]
     assert row["wer_n"] == "6"
     assert float(row["wer_sd"]) >= 0
-    assert "seeds 0, 1." in (tmp_path / "ssd" / "table1.md").read_text()
+    assert "seeds 0, 1; temperature" in (tmp_path / "ssd" / "table1.md").read_text()
     assert not (tmp_path / "index.html").exists()
 
 
