@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from speculative_tts.evaluation.statistics import Measure
-from speculative_tts.reporting.captions import judge_name
 from speculative_tts.reporting.definitions import Axes, FigureDefinition, Report
 from speculative_tts.reporting.examples import Heard
 from speculative_tts.reporting.fill_claims import NAME
-from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series
+from speculative_tts.reporting.fill_figure import Figure, Plot, Point, Series, plotted
 from speculative_tts.reporting.page import Section, assembled, table_data
-from speculative_tts.reporting.quantities import quantity
-from speculative_tts.reporting.runs import Run, measured
+from speculative_tts.reporting.runs import Run
 from speculative_tts.reporting.tables import MINUS, Cell, Heading, Table
 from speculative_tts.typed import read_json
 
@@ -145,23 +143,13 @@ def figure(folder: Path, definition: FigureDefinition) -> Figure:
 
 
 def _plot(axes: Axes, results: Sequence[Run], rows: Sequence[Mapping[str, str]]) -> Plot:
-    y = quantity(measured(axes.y, results))
-    judge = judge_name(measured(axes.y, results), results)
     styles = {curve.label: curve.style for curve in axes.curves}
     own = [row for row in rows if row["plot"] == axes.title]
     series = [
         Series(label, kind, list(_points(own, label, kind)), styles.get(label, 0))
         for label, kind in dict.fromkeys((row["series"], row["kind"]) for row in own)
     ]
-    return Plot(
-        axes.title,
-        axes.x_label or (quantity(axes.x).axis() if axes.x else axes.curves[0].key),
-        axes.y_label or y.axis(judge),
-        series,
-        () if axes.x else [float(value) for value in axes.curves[0].values],
-        axes.ceiling,
-        axes.chosen,
-    )
+    return plotted(axes, series, results)
 
 
 def _points(rows: Sequence[Mapping[str, str]], label: str, kind: str) -> Iterator[Point]:

@@ -23,6 +23,7 @@ from speculative_tts.runs.folder import (
     read_config,
     read_provenance,
     read_records,
+    shared_caches,
 )
 from speculative_tts.runs.naming import label, run_name, settings
 from speculative_tts.schema.decode import DecodeConfig, System
@@ -97,7 +98,7 @@ def _settled(config: DecodeConfig) -> tuple[DecodeConfig, dict[str, Any]]:
 
     app.require_writable(config.out)
     models = process_cache(config.runtime.device.value)
-    given, found = settled(config, kept=models, cache=config.shared)
+    given, found = settled(config, kept=models, cache=shared_caches(config.out, config.cache))
     print(told(found))
     return given, found
 
@@ -185,7 +186,8 @@ def _describe(
     paths = {"target": config.target.path, "draft": config.draft.path, "codec": config.codec.path}
     weights = {name: content_hash(Path(path)) for name, path in paths.items() if name in read}
     timed = config.timing != 0 and "timing" in read
-    made_of = {"weights": weights, **(_memory(config.shared) if timed else {}), **source.facts}
+    memory = _memory(shared_caches(config.out, config.cache)) if timed else {}
+    made_of = {"weights": weights, **memory, **source.facts}
     write_json(folder / PROVENANCE, provenance(config) | made_of | found)
 
 

@@ -7,7 +7,7 @@ published table. `papers/ssd.yaml.jinja` shows how reports are written.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -69,22 +69,43 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class TableDefinition:
-    """A table of ours beside one of a paper."""
+class Definition:
+    """A table or a figure by its name, and the experiment whose runs it takes."""
 
     name: str  # of its files
     title: str
-    rows: Mapping[str, Row]
-    panels: Sequence[Panel]
-    paper: PaperTable = NOT_PUBLISHED
+    _: KW_ONLY
     experiment: str | None = None  # the configs/experiment file that makes its runs
     notes: Sequence[str] = ()
-    spread: str = "interval"  # interval, or sd: mean and standard deviation over seeds
-    heard: bool = False  # of a listening test: not written before there was one
+
+    def needs(self) -> Mapping[str, Need]:
+        """Return the runs that it needs, by key."""
+        raise NotImplementedError
+
+    def shown(self) -> Iterator[tuple[str, str]]:
+        """Yield the key of each run with every quantity that is shown or compared of it."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class RowsDefinition(Definition):
+    """A definition that takes a run for each of its rows."""
+
+    rows: Mapping[str, Row]
 
     def needs(self) -> Mapping[str, Need]:
         """Return the runs that the rows need."""
         return self.rows
+
+
+@dataclass(frozen=True)
+class TableDefinition(RowsDefinition):
+    """A table of ours beside one of a paper."""
+
+    panels: Sequence[Panel]
+    paper: PaperTable = NOT_PUBLISHED
+    spread: str = "interval"  # interval, or sd: mean and standard deviation over seeds
+    heard: bool = False  # of a listening test: not written before there was one
 
     def shown(self) -> Iterator[tuple[str, str]]:
         """Yield each row with every quantity that its cells show or compare."""
@@ -96,22 +117,13 @@ class TableDefinition:
 
 
 @dataclass(frozen=True)
-class SpeakerTable:
+class SpeakerTable(RowsDefinition):
     """A line a speaker, systems side by side: how evenly they speak."""
 
-    name: str  # of its files
-    title: str
-    rows: Mapping[str, Row]
     columns: Sequence[tuple[str, str]]  # system, quantity
-    experiment: str | None = None  # the configs/experiment file that makes its runs
-    notes: Sequence[str] = ()
-
-    def needs(self) -> Mapping[str, Need]:
-        """Return the runs that the systems need."""
-        return self.rows
 
     def shown(self) -> Iterator[tuple[str, str]]:
-        """Yield systems with their quantities."""
+        """See `Definition`."""
         yield from self.columns
 
 
@@ -153,19 +165,12 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class ClaimTable:
+class ClaimTable(Definition):
     """A paper's claims, and the systems that they speak of, by the experiment that makes them."""
 
-    name: str
-    title: str
     systems: Mapping[str, Mapping[str, Row]]  # experiment -> systems
     claims: Sequence[Claim]
     paper: PaperTable = NOT_PUBLISHED  # says how the paper made its draft or heads
-
-    @property
-    def experiment(self) -> str:
-        """The first experiment that makes its runs."""
-        return next(iter(self.systems))
 
     @property
     def rows(self) -> dict[str, Row]:
@@ -173,11 +178,11 @@ class ClaimTable:
         return {key: row for rows in self.systems.values() for key, row in rows.items()}
 
     def needs(self) -> Mapping[str, Need]:
-        """Return the runs that the systems need."""
+        """See `Definition`."""
         return self.rows
 
     def shown(self) -> Iterator[tuple[str, str]]:
-        """Yield systems with the quantities that are claimed of them."""
+        """See `Definition`."""
         for claim in self.claims:
             yield from ((key, claim.quantity) for key in claim.systems)
 
@@ -245,14 +250,10 @@ class Axes:
 
 
 @dataclass(frozen=True)
-class FigureDefinition:
+class FigureDefinition(Definition):
     """A figure of one or more plots."""
 
-    name: str
-    title: str
     axes: Sequence[Axes]
-    experiment: str | None = None
-    notes: Sequence[str] = ()
     columns: int = 3  # plots a row
 
     def needs(self) -> dict[str, Need]:
@@ -272,9 +273,6 @@ class FigureDefinition:
             at |= {level.label: axes.y for level in axes.levels}
             yield from at.items()
             yield from ((key, axes.x) for key in at if axes.x)
-
-
-Definition = TableDefinition | SpeakerTable | ClaimTable | FigureDefinition
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """A figure's definition and the runs at hand become the points of a plot."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from speculative_tts.evaluation.statistics import Measure
@@ -9,7 +9,7 @@ from speculative_tts.reporting.checkpoints import layer_notes
 from speculative_tts.reporting.definitions import Axes, Curve, FigureDefinition, Published
 from speculative_tts.reporting.needs import Chosen, Need
 from speculative_tts.reporting.quantities import quantity
-from speculative_tts.reporting.runs import measured
+from speculative_tts.reporting.runs import Run, measured
 from speculative_tts.reporting.selection import cost_notes
 from speculative_tts.reporting.tables import Printed, csv_text, exact
 
@@ -127,15 +127,19 @@ def _numbers(point: Point) -> tuple[float | None, ...]:
 
 
 def _plot(axes: Axes, chosen: Chosen) -> Plot:
-    shown = quantity(axes.y)
-    judge = judge_name(axes.y, chosen.results.values())
     series = [_curve(curve, axes, chosen) for curve in axes.curves]
     series += [one for level in axes.levels if (one := _level(level, axes, chosen))]
     series += [_published(one) for one in axes.published]
+    return plotted(axes, series, chosen.results.values())
+
+
+def plotted(axes: Axes, series: Sequence[Series], results: Collection[Run]) -> Plot:
+    """Return the plot of these series: what an axis is called, what its marks are."""
+    y = measured(axes.y, results)
     return Plot(
         axes.title,
         axes.x_label or (quantity(axes.x).axis() if axes.x else axes.curves[0].key),
-        axes.y_label or shown.axis(judge),
+        axes.y_label or quantity(y).axis(judge_name(y, results)),
         series,
         () if axes.x else [float(value) for value in axes.curves[0].values],
         axes.ceiling,

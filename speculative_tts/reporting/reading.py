@@ -161,7 +161,8 @@ def _claims(raw: Raw, scale: Scale) -> ClaimTable:
     """Return a paper's claims; reasons are those of the fine target, another one has none."""
     systems = {name: _pinned(scale.read(name), rows) for name, rows in raw["systems"].items()}
     claims = [_claim(one if scale.target is None else {**one, "why": ""}) for one in raw["claims"]]
-    return ClaimTable(raw["name"], raw["title"], systems, claims, **_paper(raw))
+    named = {"experiment": next(iter(systems)), **_paper(raw)}
+    return ClaimTable(raw["name"], raw["title"], systems, claims, **named)
 
 
 def _claim(raw: Raw) -> Claim:

@@ -19,6 +19,7 @@ from speculative_tts.native.library import kernel_label
 from speculative_tts.provenance import content_hash, plain, source_hash
 from speculative_tts.records import DecodeRecord, ListItem
 from speculative_tts.runs.clocks import Clocks
+from speculative_tts.runs.folder import shared_caches
 from speculative_tts.runs.run import AudioSource
 from speculative_tts.runs.sources.engine import EngineSource
 from speculative_tts.runs.sources.recordings import RecordedSource
@@ -37,12 +38,13 @@ def build_source(config: DecodeConfig, swapped: Mapping[str, DecodeRecord]) -> A
         return RecordedSource(codec, through=config.system is System.codec, seed=config.seed)
     models = process_cache(config.runtime.device.value)
     parts = Builder(config, models)
-    voices = Voices(parts.codec, content_hash(Path(config.codec.path)), config.shared)
+    shared = shared_caches(config.out, config.cache)
+    voices = Voices(parts.codec, content_hash(Path(config.codec.path)), shared)
     if config.system is System.swap:
         groups, facts = parts.groups.arrays, parts.facts
         return SwapSource(parts.codec, groups, swapped, facts, parts.sampling, voices)
     engine = parts.engine(config.system)
-    known = TargetTokens(config.shared, made_by(engine.sampling, config.target, config.runtime))
+    known = TargetTokens(shared, made_by(engine.sampling, config.target, config.runtime))
     return EngineSource(engine, config, voices, known, partial(elsewhere, config))
 
 

@@ -30,6 +30,11 @@ def audio_name(id_: str) -> str:
     return f"audio/{id_}.wav"
 
 
+def shared_caches(out: str, cache: str | None) -> Path:
+    """Return the folder of what the runs in `out` share, unless another is given."""
+    return Path(out, ".caches") if cache is None else Path(cache)
+
+
 def label_and_signature(name: str) -> tuple[str, str | None]:
     """Return the two parts of a run folder's name; no signature where it has none."""
     match = re.fullmatch(r"(.+)-([0-9a-f]{8})", name)

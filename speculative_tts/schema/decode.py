@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 from typing import Annotated
 
 from speculative_tts.schema.common import (
@@ -236,8 +235,3 @@ class DecodeConfig(EngineConfig):
     # make nothing; say what is to be decoded and, from a short probe, about how long it takes
     plan: bool = False
     wandb: bool = False  # send the run's figures to wandb (extra: cluster)
-
-    @property
-    def shared(self) -> Path:
-        """The folder of caches that runs share."""
-        return Path(self.out) / ".caches" if self.cache is None else Path(self.cache)

@@ -132,13 +132,25 @@ class CodesFrom(Enum):
 
 
 @dataclass
-class TrainDraftConfig:
-    """sst-train-draft: a layer-inherited draft (SSD section 2.2)."""
+class CodesTrainingConfig:
+    """Settings that trainings on a target's codes share: what is learnt, and the hardware."""
 
     target: CheckpointConfig = field(default_factory=CheckpointConfig)
     codes: ReadPath = "data/tiny/codes"  # Parquet shards written by sst-prepare
     codes_from: CodesFrom = CodesFrom.recorded  # what is learnt; dev figures are of `codes`
     own: ReadPath = "runs/own_codes"  # of sst-own-codes, for codes_from=target and mix
+    weight_decay: NonNegative = 0.01
+    dev_utterances: Count | None = 200  # held out for the dev figures; null: all of dev
+    seed: Seed = 0
+    device: Device = Device.cpu
+    threads: Threads = 1  # of torch
+    wandb: bool = False  # track with wandb (extra: cluster)
+
+
+@dataclass
+class TrainDraftConfig(CodesTrainingConfig):
+    """sst-train-draft: a layer-inherited draft (SSD section 2.2)."""
+
     # read the target's laws that `own` keeps (sst-own-codes laws=32) in place of running it, after
     # the voice prompts that they follow
     laws: bool = False
@@ -162,16 +174,10 @@ class TrainDraftConfig:
     learning_rate: Positive = 2e-3
     muon: bool = False  # Muon for the layers' matrices (not sharded ones); false: AdamW for all
     warmup: Whole = 20  # steps of linear rise of the learning rate
-    weight_decay: NonNegative = 0.01
     eval_every: Count = 50  # steps between dev figures
     save_every: Count = 50  # steps between checkpoints; a killed run continues at the last
-    dev_utterances: Count | None = 200  # held out for the dev figures; null: all of dev
-    seed: Seed = 0
-    device: Device = Device.cpu
     dtype: DType = DType.float32  # bfloat16: autocast over float32 weights
     gradient_checkpointing: bool = False  # less memory for a third more time; the same result
-    threads: Threads = 1  # of torch
-    wandb: bool = False  # track with wandb (extra: cluster)
 
 
 class HeadKind(Enum):
@@ -213,13 +219,9 @@ class JointConfig:
 
 
 @dataclass
-class TrainHeadsConfig:
+class TrainHeadsConfig(CodesTrainingConfig):
     """sst-train-heads: heads that predict several tokens from a target's hidden state."""
 
-    target: CheckpointConfig = field(default_factory=CheckpointConfig)
-    codes: ReadPath = "data/tiny/codes"  # Parquet shards written by sst-prepare
-    codes_from: CodesFrom = CodesFrom.recorded  # as of sst-train-draft
-    own: ReadPath = "runs/own_codes"  # as of sst-train-draft
     out: WrittenPath = "runs/heads"  # the heads, and their training
     n: Several = 8  # heads, the target's own among them
     kind: HeadKind = HeadKind.linear
@@ -251,17 +253,11 @@ class TrainHeadsConfig:
     learning_rate: Positive = 2e-3  # of scaled_adam 0.05 is the paper's
     # steps of linear rise of the learning rate; of scaled_adam batches of a process
     warmup: Whole = 100
-    weight_decay: NonNegative = 0.01
     eval_every: Count = 500  # steps between dev figures
     save_every: Count = 500  # steps between checkpoints; a killed run continues at the last
     sequences: Count = 4000  # whose hidden states are kept in memory; all with train_trunk
-    dev_utterances: Count | None = 200  # held out for the dev figures; null: all of dev
-    seed: Seed = 0
-    device: Device = Device.cpu
     # bfloat16: autocast over float32 weights, those of a frozen trunk are bfloat16 too; null: that
     # where the hardware multiplies in it, else float32
     dtype: DType | None = DType.float32
     # compute logits (with train_trunk activations too) again for the gradient: less memory
     gradient_checkpointing: bool = False
-    threads: Threads = 1  # of torch
-    wandb: bool = False  # track with wandb (extra: cluster)

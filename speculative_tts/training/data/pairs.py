@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -25,7 +24,7 @@ from speculative_tts.models.layout import SpeechLayout
 from speculative_tts.models.prompt import Prompt
 from speculative_tts.models.speech_lm import Layout, follows_voice
 from speculative_tts.schema.common import CheckpointConfig
-from speculative_tts.schema.train import CodesFrom
+from speculative_tts.schema.train import CodesFrom, CodesTrainingConfig
 from speculative_tts.training.data.columns import Columns, StoredUtterance
 from speculative_tts.training.laws import TopDistributions
 
@@ -228,18 +227,7 @@ def sequence_writer(target: CheckpointConfig) -> tuple[Layout, SequenceWriter]:
     )
 
 
-class DataSettings(Protocol):
-    """Settings of the data, shared by the trainings of drafts and of heads."""
-
-    target: CheckpointConfig
-    codes: str
-    codes_from: CodesFrom
-    own: str
-    seed: int
-    dev_utterances: int | None
-
-
-def learnt_from(config: DataSettings) -> list[Path]:
+def learnt_from(config: CodesTrainingConfig) -> list[Path]:
     """Return the folders of the codes that are learnt; raise ValueError if one is absent."""
     codes, own = Path(config.codes), Path(config.own)
     if not codes.is_dir():
@@ -258,7 +246,7 @@ def learnt_from(config: DataSettings) -> list[Path]:
     }[config.codes_from]
 
 
-def load_data(config: DataSettings, batch_size: int, *, laws: bool = False) -> Data:
+def load_data(config: CodesTrainingConfig, batch_size: int, *, laws: bool = False) -> Data:
     """Open train and dev sequences; raise ValueError if their folders are absent.
 
     Dev sequences are always recorded ones. With `laws` the target's own codes come with its

@@ -15,6 +15,7 @@ from speculative_tts.decoding.loops.graphs import Graphs
 from speculative_tts.decoding.model_cache import ModelCache, process_cache
 from speculative_tts.provenance import content_hash, plain
 from speculative_tts.runs import build
+from speculative_tts.runs.folder import shared_caches
 from speculative_tts.runs.sources.recordings import RecordedSource
 from speculative_tts.runs.sources.swap import SwapSource
 from speculative_tts.schema.decode import DecodeConfig, System
@@ -111,9 +112,9 @@ def test_a_swap_has_groups_and_the_targets_settings(swap: DecodeConfig) -> None:
     assert made.settings.temperature == 0.7
 
 
-def test_what_runs_share_lies_beside_them_or_where_it_is_wanted(make: Make) -> None:
-    assert make("out=some/runs").shared == Path("some/runs/.caches")
-    assert make("out=some/runs", "cache=elsewhere").shared == Path("elsewhere")
+def test_what_runs_share_lies_beside_them_or_where_it_is_wanted() -> None:
+    assert shared_caches("some/runs", None) == Path("some/runs/.caches")
+    assert shared_caches("some/runs", "elsewhere") == Path("elsewhere")
 
 
 def test_a_targets_tokens_are_known_by_all_that_decides_them(
