@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from speculative_tts.codecs.audio import Wave, wav_bytes, write_wave
-from speculative_tts.commands.speak import find_prompt, main, prompt_of
+from speculative_tts.commands.speak import check_suffix, find_prompt, main, prompt_of
 from speculative_tts.costs.lookahead import settled
 from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.outcome import Outcome
@@ -41,7 +41,8 @@ class Speech:
         return (len(self.tokens) - 1) / rounds if rounds else 1.0
 
     def save(self, path: str | Path) -> Path:
-        """Write a wav file; return its path."""
+        """Write a wav file; return its path. Raise ValueError for a suffix of another format."""
+        check_suffix(Path(path))
         write_wave(Path(path), self.wave, self.sample_rate)
         return Path(path)
 

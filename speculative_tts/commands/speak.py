@@ -125,14 +125,20 @@ def place_of(config: SpeakConfig) -> Path:
     Raises ValueError for a suffix of another format than wav.
     """
     out, job = Path(config.out), app.job_number()
-    if config.encoding is Encoding.wav and out.suffix.lower() not in WAVES:
+    if config.encoding is Encoding.wav:
+        check_suffix(out)
+    if job is None or config.out == STDOUT or (out.exists() and not out.is_file()):
+        return out
+    return out.with_stem(f"{out.stem}-{job + 1}")
+
+
+def check_suffix(out: Path) -> None:
+    """Raise ValueError for a suffix of another format than wav."""
+    if out.suffix.lower() not in WAVES:
         raise ValueError(
             f"out={out} would hold a wav: {out.suffix} is not written here; give out="
             f"{out.with_suffix('.wav')}"
         )
-    if job is None or config.out == STDOUT or (out.exists() and not out.is_file()):
-        return out
-    return out.with_stem(f"{out.stem}-{job + 1}")
 
 
 def _play(config: SpeakConfig, stream: "Stream", sample_rate: int) -> int:

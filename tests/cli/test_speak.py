@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from speculative_tts.api import Speaker
+from speculative_tts.api import Speaker, Speech
 from speculative_tts.assets import resolve
 from speculative_tts.codecs.audio import EDGE
 from speculative_tts.codecs.tiny import TinyCodec
@@ -300,6 +300,13 @@ def test_from_python_a_mistake_is_the_commands_line(setting: str, said: str) -> 
     with pytest.raises(ValueError, match=said) as error:
         Speaker(setting)
     assert "\n" not in str(error.value)
+
+
+def test_from_python_a_wav_is_saved_as_one(tmp_path: Path) -> None:
+    speech = Speech(np.zeros(8, np.float32), 16_000, None, 0.0)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"x.mp3 would hold a wav: .* give out=.*x.wav"):
+        speech.save(tmp_path / "x.mp3")
+    assert not any(tmp_path.iterdir())
 
 
 def test_from_python_what_speak_is_asked_is_checked(models: FakeModels) -> None:

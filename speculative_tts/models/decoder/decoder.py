@@ -60,7 +60,7 @@ class Decoder(DecoderStack):
         if capacity > c.max_positions:
             raise ValueError(
                 f"{capacity} positions exceed the model's {c.max_positions}; "
-                "shorten the text or the prompt, or lower target.rows.max_length if that fills them"
+                "shorten the text or the prompt, or lower lookahead or target.rows.max_length"
             )
         if capacity > len(self._rotations):
             self._rotations = _rotation_table(c, capacity, self.device)
