@@ -227,13 +227,15 @@ clocks: $(STAMP) ## Time every setting of the papers' tables and of the frontier
 # $(call untimed,paper,overrides): the systems of the papers' main tables, all 240 utterances and seeds, nothing timed
 untimed = $(BIN)/sst-decode out=$(OUT)/records/$(1) cache=$(OUT)/records/.caches seed=0,1,2 timing=0 instrument=0 workers=$(WORKERS) limit=$(or $(LIMIT),null) $(2)
 
-records: $(STAMP) ## Decode and judge the papers' main tables again, nothing timed, and keep scores and records beside them: 50 minutes of a core
+records: $(STAMP) ## Decode and judge the papers' main tables again, nothing timed, and keep scores and records beside them: 90 minutes of a core, needs flite
 	$(call untimed,ssd,experiment=ssd/table1 method=target$(comma)draft$(comma)exact$(comma)ssd)
 	$(call untimed,ssd,experiment=ssd/table3 rule.beta=0.1$(comma)0.2$(comma)0.3)
 	$(call untimed,pcg,experiment=pcg/table1)
 	$(call untimed,pcg,experiment=pcg/figure2_ssd rule.beta=0.3)
 	$(call untimed,pcg,experiment=pcg/figure2 rule.groups.mean_size=10.3$(comma)140)
-	$(call untimed,more/pcg,experiment=pcg/figure2_ssd rule.beta=0.1)
+	$(call untimed,more/pcg,experiment=pcg/figure2_ssd rule.beta=0.1$(comma)0.2$(comma)0.4)
+	$(call untimed,more/pcg,experiment=pcg/figure2 rule.groups.mean_size=4.5$(comma)40)
+	$(call untimed,more/ssd,experiment=ssd/groups)
 	$(call untimed,mtp,experiment=mtp/table1_valle method=target)
 	$(call untimed,mtp,experiment=mtp/table1_valle method=mtp viterbi.mode=none)
 	$(call untimed,mtp,experiment=mtp/table1_valle method=mtp viterbi.mode=best seed=0) # a path search draws nothing
@@ -244,7 +246,13 @@ records: $(STAMP) ## Decode and judge the papers' main tables again, nothing tim
 	$(call untimed,more/mtp,experiment=mtp/figures viterbi.mode=best heads.n=1$(comma)2$(comma)3 seed=0)
 	$(call untimed,more/mtp,experiment=mtp/table2 method=target sampling.top_k=5$(comma)7$(comma)9$(comma)15$(comma)25)
 	$(call untimed,more/mtp,experiment=mtp/table2 method=mtp sampling.top_k=5$(comma)7$(comma)9$(comma)15$(comma)25 seed=0)
+	$(call untimed,tiny,experiment=tiny_system seed=0)
+	$(BIN)/sst-prepare corpus=fresh
+	for one in tiny tiny_fine; do $(call untimed,tiny,experiment=fresh target=$$one seed=0); done
+	$(call untimed,streaming,experiment=streaming seed=0 limit=20)
+	$(call untimed,frontier,experiment=frontier rule=$(call joined,group typical top divergence neighbours dynamic) drafter=lm seed=0) # its recurrent layer has been trained on since
 	$(BIN)/sst-eval runs=$(OUT)/records/ssd metrics=[wer,similarity]
+	for one in tiny streaming frontier; do $(BIN)/sst-eval runs=$(OUT)/records/$$one metrics=[wer] && $(BIN)/python scripts/keep_runs.py $(RESULTS)/$$one scores=$(OUT)/records/$$one; done
 	for one in pcg mtp more/ssd more/pcg more/mtp; do $(BIN)/sst-eval runs=$(OUT)/records/$$one metrics=[wer]; done
 	for one in ssd pcg mtp; do $(BIN)/python scripts/keep_runs.py $(RESULTS)/$$one $(OUT)/records/$$one scores=$(OUT)/records/more/$$one; done
 	$(BIN)/python scripts/score_index.py $(RESULTS)
