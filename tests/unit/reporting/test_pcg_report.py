@@ -9,6 +9,7 @@ from synthetic_runs import config_of, groups_of, make_pcg_runs, make_run, write_
 
 from speculative_tts.commands.report import main
 from speculative_tts.reporting.experiments import TINY
+from speculative_tts.reporting.fill_table import fill_table
 from speculative_tts.reporting.needs import choose
 from speculative_tts.reporting.runs import find_runs
 from speculative_tts.reporting.shown import REPORTS
@@ -152,6 +153,10 @@ def test_a_speed_that_no_run_reaches_is_said(tmp_path: Path) -> None:
     group_run(tmp_path, 10.0, 0.0)
     (note,) = choose(find_runs(tmp_path), NEEDS).notes
     assert "further than 3 %, so not compared" in note
+    table = fill_table(REPORT.tables[0], choose(find_runs(tmp_path), NEEDS))
+    lines = [line["pcg"] for line in table.blocks.values() if "pcg" in line]
+    beside = [cell for line in lines for at, cell in line.items() if at.name == "wer_minus_ssd"]
+    assert [str(cell) for cell in beside] == ["-"]
 
 
 def test_runs_with_all_seeds_win_over_a_nearer_one_with_a_single_seed(tmp_path: Path) -> None:
