@@ -374,7 +374,7 @@ sentences-frontier: $(STAMP) ## SSD over lookahead and tolerance, and the papers
 	for how in experiment=lookaheads "method=exact drafter=lm,recurrent" "experiment=ssd/groups rule.groups.mean_size=40,140 drafter=lm,recurrent"; do $(call sentences_decode,$$how seed=0 out=$(OUT)/sentences/frontier,120); done
 	$(BIN)/sst-eval runs=$(OUT)/sentences/frontier judges=whisper judges.weights=tiny.en metrics=[wer]
 	$(BIN)/sst-report paper=frontier runs=$(OUT)/sentences/frontier out=$(RESULTS)/sentences page=false
-	rm -f $(RESULTS)/sentences/frontier/{rules,small_rules,frontier_small}* # of rules and drafters that were not decoded
+	rm -f $(RESULTS)/sentences/frontier/{rules,small_rules,frontier}* # of a clock, rules and drafters that were left out
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/frontier $(OUT)/sentences/frontier
 
 # DEVICE=cuda trains on a GPU; without it trainings are the CPU's
