@@ -5,7 +5,6 @@ The signature of a run, which names its folder, is computed here too.
 
 import dataclasses
 import functools
-import json
 import os
 import platform
 import re
@@ -22,6 +21,7 @@ from speculative_tts import assets
 from speculative_tts.files import file_hash, files_hash, text_hash
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema.common import CheckpointConfig, TransitionsConfig
+from speculative_tts.typed import json_text
 
 ROOT = Path(__file__).parent
 BESIDE = (
@@ -101,7 +101,7 @@ def signature(settings: Mapping[str, Any]) -> str:
     one does not. Limit, threads and warm-up count, because records hold times. Raise ValueError for
     a path that does not exist.
     """
-    text = json.dumps(_by_content(dict(settings)), sort_keys=True)
+    text = json_text(_by_content(dict(settings)), sort_keys=True)
     return text_hash(text)[:8]
 
 
