@@ -351,10 +351,10 @@ sentences-pcg: $(STAMP) ## PCG's tables on sentences by its paper's sampler; wha
 	rm -f $(RESULTS)/sentences/{pcg_sampler/pcg,base/ssd}/matched_clock* $(RESULTS)/sentences/base/ssd/{beta,figure3}* # nothing was timed; of one tolerance and one lookahead
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/pcg_sampler $(OUT)/sentences/pcg
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/base $(OUT)/sentences/tables/ssd
-	$(call sentences_decode,experiment=ssd/table1 method=target$(comma)ssd seed=1$(comma)2 $(SENTENCE_LIST:%tables/ssd=%base_seeds/ssd))
+	$(call sentences_decode,experiment=ssd/table1 method=target$(comma)exact$(comma)ssd seed=1$(comma)2 $(SENTENCE_LIST:%tables/ssd=%base_seeds/ssd))
 	$(BIN)/sst-eval runs=$(OUT)/sentences/base_seeds/ssd judges=whisper metrics=[wer]
 	$(BIN)/sst-report paper=ssd runs=$(OUT)/sentences/base_seeds/ssd out=$(RESULTS)/sentences/base_seeds page=false
-	rm -f $(RESULTS)/sentences/base_seeds/ssd/{matched,beta,figure3,tradeoff,table3}* # of two systems
+	rm -f $(RESULTS)/sentences/base_seeds/ssd/{matched,beta,figure3,tradeoff,table3}* # of one tolerance and one lookahead
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/base_seeds $(OUT)/sentences/base_seeds/ssd
 
 # What is registered of sentences that nobody had heard: a rule's loss beside its target.

@@ -58,14 +58,20 @@ FEW_SSD4 = (FEW_HOURS, "speculative-tolerance-b0.4-k3-s0-87e469c8")
 FROZEN_PATH = ("mtp", "multi_token-n8-best-union-k3-s0-034e0998")
 FROZEN_HEADS = runs("mtp", "multi_token-n8-none", "s0-e9fe9d00", "s1-d9e2de8a", "s2-0b9f9855")
 RETEST = "registered/retest"  # the second registered list, three seeds
+BY_BASE = {  # how runs' names begin
+    "ssd": "speculative-tolerance-b0.4-k3",
+    "exact": "speculative-exact-k3",
+    "target": "target",
+}
 
 
-def by_base(*seeds: int) -> tuple[System, System]:
-    """Return SSD at 0.4 and the target, heard by base, of these seeds."""
-    of = [f"s{seed}" for seed in seeds]
-    both = ("speculative-tolerance-b0.4-k3", "target")
-    ssd, alone = (runs("sentences/base*", name, *of) for name in both)
-    return ssd, alone
+def by_base(pair: str, *seeds: int) -> tuple[System, System]:
+    """Return the two systems of a pair, such as "ssd exact", heard by base, of these seeds."""
+    first, other = (
+        runs("sentences/base*", BY_BASE[name], *(f"s{seed}" for seed in seeds))
+        for name in pair.split()
+    )
+    return first, other
 
 
 DRAFT_SSD1 = runs(SENTENCES, "speculative-tolerance-b0.1-k3", "s0", "s1", "s2")
@@ -138,13 +144,19 @@ BLOCKS = {
     },
     "The same by Whisper base": {
         "base_ssd0.4": Pair("SSD 0.4 by the draft minus target", BASE_SSD4, BASE_ALONE),
-        "base_ssd0.4_seed1": Pair("the same, seed 1", *by_base(1)),
-        "base_ssd0.4_seed2": Pair("the same, seed 2", *by_base(2)),
-        "base_ssd0.4_both": Pair("the same, seeds 0 and 1", *by_base(0, 1)),
-        "base_ssd0.4_fresh": Pair("the same, seeds 1 and 2", *by_base(1, 2)),
-        "base_ssd0.4_all": Pair("the same, seeds 0, 1 and 2", *by_base(0, 1, 2)),
+        "base_ssd0.4_seed1": Pair("the same, seed 1", *by_base("ssd target", 1)),
+        "base_ssd0.4_seed2": Pair("the same, seed 2", *by_base("ssd target", 2)),
+        "base_ssd0.4_both": Pair("the same, seeds 0 and 1", *by_base("ssd target", 0, 1)),
+        "base_ssd0.4_fresh": Pair("the same, seeds 1 and 2", *by_base("ssd target", 1, 2)),
+        "base_ssd0.4_all": Pair("the same, seeds 0, 1 and 2", *by_base("ssd target", 0, 1, 2)),
         "base_exact": Pair("exact by the draft minus target", BASE_EXACT, BASE_ALONE),
+        "base_exact_fresh": Pair("the same, seeds 1 and 2", *by_base("exact target", 1, 2)),
+        "base_exact_all": Pair("the same, seeds 0, 1 and 2", *by_base("exact target", 0, 1, 2)),
         "base_ssd0.4_exact": Pair("SSD 0.4 minus exact, both by the draft", BASE_SSD4, BASE_EXACT),
+        "base_ssd0.4_exact_seed1": Pair("the same, seed 1", *by_base("ssd exact", 1)),
+        "base_ssd0.4_exact_seed2": Pair("the same, seed 2", *by_base("ssd exact", 2)),
+        "base_ssd0.4_exact_fresh": Pair("the same, seeds 1 and 2", *by_base("ssd exact", 1, 2)),
+        "base_ssd0.4_exact_all": Pair("the same, seeds 0, 1 and 2", *by_base("ssd exact", 0, 1, 2)),
         "base_codec": Pair("target minus recordings through the codec", BASE_ALONE, BASE_CODEC),
         "base_spoken": Pair(
             "recordings through the codec minus recordings", BASE_CODEC, BASE_SPOKEN
