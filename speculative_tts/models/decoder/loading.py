@@ -105,6 +105,20 @@ def stored_rows(folder: Path, rows: int | Tensor, name: str = EMBEDDING) -> Tens
     )
 
 
+def tensor_of(state: State, name: str, shape: tuple[int, ...], where: object) -> Tensor:
+    """Return a tensor; raise ValueError if it is missing, or not of the shape by config.json."""
+    if name not in state:
+        raise ValueError(
+            f"{where} has no tensor {name}; config.json and weights do not belong together"
+        )
+    if tuple(state[name].shape) != shape:
+        raise ValueError(
+            f"{where}: {name} is {tuple(state[name].shape)}, config.json says {shape}; "
+            "they do not belong together"
+        )
+    return state[name]
+
+
 def head_of(config: DecoderConfig, state: State, folder: Path) -> Tensor:
     """Return the output head: the embedding itself if they are tied.
 
@@ -198,18 +212,8 @@ class _Reader:
 
     def _take(self, name: str, shape: tuple[int, ...]) -> Tensor:
         key = self._prefix + name
-        if key not in self._state:
-            raise ValueError(
-                f"{self._where} has no tensor {key}; config.json and weights do not belong together"
-            )
-        tensor = self._state[key]
         self.taken.add(key)
-        if tuple(tensor.shape) != shape:
-            raise ValueError(
-                f"{self._where}: {key} is {tuple(tensor.shape)}, config.json says {shape}; "
-                "they do not belong together"
-            )
-        return tensor
+        return tensor_of(self._state, key, shape, self._where)
 
 
 class _Heads:
