@@ -122,25 +122,31 @@ def tensor_of(state: State, name: str, shape: tuple[int, ...], where: object) ->
 def head_of(config: DecoderConfig, state: State, folder: Path) -> Tensor:
     """Return the output head: the embedding itself if they are tied.
 
-    A checkpoint may say that they are tied and store both (LLaSA-3B). Equal ones are one; if they
-    differ, the stored head counts, as in transformers 5, and a warning says so. ValueError when
-    there is none.
+    ValueError when there is none.
+    """
+    name = EMBEDDING if config.tied and not stored_apart(state, folder) else HEAD
+    if name not in state:
+        raise ValueError(
+            f"{folder} has no tensor {name}; config.json and weights do not belong together"
+        )
+    return state[name]
+
+
+def stored_apart(state: State, folder: Path) -> bool:
+    """Return True if a checkpoint that ties embedding and head has a head of its own all the same.
+
+    It may store both (LLaSA-3B). Equal ones are one; if they differ, the stored head counts, as in
+    transformers 5, and a warning says so.
     """
     embedding, head = state.get(EMBEDDING), state.get(HEAD)
-    if config.tied and embedding is not None and (head is None or torch.equal(head, embedding)):
-        return embedding
-    if head is None:
-        raise ValueError(
-            f"{folder} has no tensor {EMBEDDING if config.tied else HEAD}; "
-            "config.json and weights do not belong together"
-        )
-    if config.tied:
-        logger.warning(
-            "%s: config.json ties embedding and head, but both are stored and differ; "
-            "the stored head is used",
-            folder,
-        )
-    return head
+    if head is None or (embedding is not None and torch.equal(head, embedding)):
+        return False
+    logger.warning(
+        "%s: config.json ties embedding and head, but both are stored and differ; "
+        "the stored head is used",
+        folder,
+    )
+    return True
 
 
 def build_decoder(
