@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from speculative_tts.models.decoder.config import DecoderConfig
@@ -15,6 +14,7 @@ from speculative_tts.models.decoder.matrix import Matrix, matrix
 from speculative_tts.models.decoder.packed import SCALE, require_plain, unpack, unpacked
 from speculative_tts.models.decoder.stack import DecoderLayer
 from speculative_tts.models.decoder.weight_files import COPY, INDEX, SINGLE, Index, weight_files
+from speculative_tts.state_dicts import opened
 from speculative_tts.texts import some
 from speculative_tts.typed import read_json
 
@@ -55,24 +55,14 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 def read_tensors(file: Path) -> State:
     """Read all tensors of a safetensors file as stored; raise ValueError if it is unreadable."""
-    try:
-        with safe_open(file, framework="pt") as tensors:
-            return {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise ValueError(
-            f"{file} is not readable as safetensors ({error}); copy it again"
-        ) from error
+    with opened(file) as tensors:
+        return {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118
 
 
 def tensor_names(file: Path) -> list[str]:
     """Return what a safetensors file holds; raise ValueError if it is cut or unreadable."""
-    try:
-        with safe_open(file, framework="pt") as tensors:
-            return list(tensors.keys())
-    except (SafetensorError, OSError) as error:
-        raise ValueError(
-            f"{file} is not readable as safetensors ({error}); copy it again"
-        ) from error
+    with opened(file) as tensors:
+        return list(tensors.keys())
 
 
 def stored_rows(folder: Path, rows: int | Tensor, name: str = EMBEDDING) -> Tensor:
@@ -81,25 +71,18 @@ def stored_rows(folder: Path, rows: int | Tensor, name: str = EMBEDDING) -> Tens
     Reads this tensor alone. Raises ValueError when it is not there, or too short.
     """
     for file in weight_files(folder):
-        try:
-            with safe_open(file, framework="pt") as tensors:
-                if name in tensors.keys():  # noqa: SIM118
-                    wanted = torch.arange(rows) if isinstance(rows, int) else rows
-                    first, needed = int(wanted.min()), int(wanted.max()) + 1
-                    kept: Tensor = tensors.get_slice(name)[first:needed]
-                    if len(kept) < needed - first:
-                        raise ValueError(
-                            f"{file}: {name} has {first + len(kept)} rows, not {needed}"
-                        )
-                    if kept.dtype is torch.int8 and name + SCALE in tensors.keys():  # noqa: SIM118
-                        scale = tensors.get_slice(name + SCALE)[first:needed]
-                        kept = unpacked(kept, scale, name)
-                    require_plain(file, {name: kept})
-                    return kept[wanted - first]
-        except (SafetensorError, OSError) as error:
-            raise ValueError(
-                f"{file} is not readable as safetensors ({error}); copy it again"
-            ) from error
+        with opened(file) as tensors:
+            if name in tensors.keys():  # noqa: SIM118
+                wanted = torch.arange(rows) if isinstance(rows, int) else rows
+                first, needed = int(wanted.min()), int(wanted.max()) + 1
+                kept: Tensor = tensors.get_slice(name)[first:needed]
+                if len(kept) < needed - first:
+                    raise ValueError(f"{file}: {name} has {first + len(kept)} rows, not {needed}")
+                if kept.dtype is torch.int8 and name + SCALE in tensors.keys():  # noqa: SIM118
+                    scale = tensors.get_slice(name + SCALE)[first:needed]
+                    kept = unpacked(kept, scale, name)
+                require_plain(file, {name: kept})
+                return kept[wanted - first]
     raise ValueError(
         f"no tensor {name} in {folder}; give target.path=<folder with model.safetensors>"
     )
