@@ -30,14 +30,17 @@ from speculative_tts.commands.composing import (
     SweepPoint,
     compose_one,
     compose_points,
+    name_key,
     register,
+    sources,
+    to_object,
     typed_as,
 )
 from speculative_tts.commands.help import Described, help_text
 from speculative_tts.commands.stdout import reader_may_leave
 from speculative_tts.files import check_folder, reading
 from speculative_tts.schema.common import Device
-from speculative_tts.schema.kinds import asked_for, own_keys
+from speculative_tts.schema.kinds import asked_for
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -70,6 +73,13 @@ class Command(Described[Config]):
         """Bare words accepted instead of key=value, such as `make` of sst-listen."""
         return [word for word, meant in self.shorthand if "=" in meant]
 
+    @property
+    def _object(self) -> Callable[["DictConfig"], Config]:
+        """`to_object` for this command's configurations."""
+        return partial(
+            to_object, schema=self.schema, program=self.program, shorthand=self.shorthand
+        )
+
     def __call__(self, argv: Sequence[str] | None = None) -> int:
         """Parse, compose, check, run; never raises for a user's mistake (unless SST_DEBUG=1)."""
         for name in ("stdout", "stderr"):  # closed by the shell (2>&-)
@@ -101,7 +111,7 @@ class Command(Described[Config]):
         Raises ValueError for a mistake in them, with the line that the command would say.
         """
         with self._told():
-            return self._to_object(compose_one(self.name, self._settings(overrides)))
+            return self._object(compose_one(self.name, self._settings(overrides)))
 
     def compose_sweep(self, overrides: Sequence[str]) -> list[Config]:
         """Return the configuration object of every point that a command line asks for.
@@ -110,7 +120,7 @@ class Command(Described[Config]):
         """
         with self._told():
             composed = compose_points(self.name, self._settings(overrides))
-            return [self._to_object(point.config) for point in composed.points]
+            return [self._object(point.config) for point in composed.points]
 
     def run_point(self, typed: Sequence[str], point: SweepPoint) -> tuple[int, str]:
         """Run a composed configuration; return the exit code and why it is not 0.
@@ -119,13 +129,13 @@ class Command(Described[Config]):
         """
         composed = None
         try:
-            composed = self._to_object(point.config)
+            composed = self._object(point.config)
             if getattr(composed, "wandb", False):
                 import wandb  # noqa: F401 - told now, not after an hour, if it is not installed
-            with typed_as([self.program, *typed]), reading(arguments.sources(composed)):
+            with typed_as([self.program, *typed]), reading(sources(composed)):
                 return self.run(composed), "see its log"
         except Exception as error:  # noqa: BLE001 - sorted into user mistakes and defects by _report
-            arguments.name_key(error, composed)
+            name_key(error, composed)
             return self._report(error), str(error)
 
     @contextmanager
@@ -199,26 +209,6 @@ class Command(Described[Config]):
             setting = f"{short.get(key, key)}{equals}{value}"
             written.append(arguments.quoted(setting, self.schema))
         return written + implied(written, (*asked_for(self.schema), *self.implied))
-
-    def _to_object(self, config: "DictConfig") -> Config:
-        """Turn a composed configuration into the schema's dataclass.
-
-        Raises ValueError for an unknown key, and for a value that is missing or beyond its limit.
-        """
-        from omegaconf import OmegaConf, open_dict
-
-        with open_dict(config):
-            config.pop("hydra", None)
-            for key in own_keys(self.schema) - config.keys():  # ~key deleted it
-                config[key] = OmegaConf.structured(self.schema)[key]
-        for key in sorted(OmegaConf.missing_keys(config)):
-            words = [word for word, meant in self.shorthand if meant.startswith(f"{key}=")]
-            give = f"one of {', '.join(words)}" if words else f"{key}=<value>"
-            raise ValueError(f"{key} is not set; give {give} (see {self.program} --help)")
-        result = OmegaConf.to_object(config)
-        assert isinstance(result, self.schema)
-        arguments.find_places(result)
-        return result
 
     def _report(self, error: Exception) -> int:
         """Print a line for a mistake (2); a traceback for a defect (1) or with SST_DEBUG=1."""

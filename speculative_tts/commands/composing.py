@@ -1,4 +1,7 @@
-"""Compose a command's configurations: one, or one per point of a sweep, by Hydra's public API."""
+"""Compose a command's configurations by Hydra's public API, and make objects of them.
+
+One, or one per point of a sweep. Their paths get real places.
+"""
 
 import os
 import sys
@@ -8,16 +11,21 @@ from dataclasses import dataclass
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from speculative_tts.commands.arguments import quote
+from omegaconf import OmegaConf, open_dict
+
+from speculative_tts.assets import MissingPathError, resolve
+from speculative_tts.commands.arguments import at_home, quote
 from speculative_tts.schema.common import Cluster, ClusterConfig
-from speculative_tts.schema.kinds import kinds_in
+from speculative_tts.schema.fields import Holds, check, given_paths, said
+from speculative_tts.schema.kinds import kinds_in, own_keys
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 CONFIGS = "speculative_tts.configs"
+Config = TypeVar("Config")
 
 
 @dataclass(frozen=True)
@@ -130,6 +138,63 @@ def _search_path(folder: str) -> str:
             "package's configs"
         )
     return f"hydra.searchpath=[{quote(f'file://{place}')}]"
+
+
+def to_object(
+    config: "DictConfig",
+    schema: type[Config],
+    program: str,
+    shorthand: Sequence[tuple[str, str]] = (),
+) -> Config:
+    """Turn a composed configuration into the schema's dataclass, with paths at their real places.
+
+    A path to read may be a shipped file, `tiny:target`. Raises ValueError for an unknown key, for a
+    value that is missing, empty or beyond its limit, and for the name of a kind that was changed.
+    """
+    with open_dict(config):
+        config.pop("hydra", None)
+        for key in own_keys(schema) - config.keys():  # ~key deleted it
+            config[key] = OmegaConf.structured(schema)[key]
+    for key in sorted(OmegaConf.missing_keys(config)):
+        words = [word for word, meant in shorthand if meant.startswith(f"{key}=")]
+        give = f"one of {', '.join(words)}" if words else f"{key}=<value>"
+        raise ValueError(f"{key} is not set; give {give} (see {program} --help)")
+    for group, known in kinds_in(schema).items():
+        name, chosen = config[group].name, OmegaConf.get_type(config[group]).name
+        if name != chosen:
+            raise ValueError(
+                f"{group}.name={name} renames {group}={chosen}; "
+                f"give {group}=<one of {', '.join(known)}>"
+            )
+    result = OmegaConf.to_object(config)
+    assert isinstance(result, schema)
+    check(result)
+    for one in given_paths(result):
+        if not one.value:
+            raise ValueError(f"{one.key} is empty; give a path")
+        place = at_home(one.value)
+        is_read = said(one.hint, Holds) is Holds.read
+        setattr(one.config, one.name, str(resolve(place)) if is_read else place)
+    return result
+
+
+def sources(config: object) -> list[Path]:
+    """Return the paths that a configuration reads; ValueError if one would also be written."""
+    read = [one for one in given_paths(config, Holds.read) if Path(one.value).exists()]
+    for out in given_paths(config, Holds.written):
+        for one in read if Path(out.value).exists() else ():
+            if Path(one.value).samefile(out.value):
+                raise ValueError(
+                    f"{out.key}={out.value} is what {one.key} reads; give another {out.key}"
+                )
+    return [Path(one.value) for one in read]
+
+
+def name_key(error: Exception, config: object) -> None:
+    """Add the key that gave a missing path to the error's message."""
+    if isinstance(error, MissingPathError):
+        keys = [one.key for one in given_paths(config, Holds.read) if one.value == str(error.path)]
+        error.args = (": ".join([*keys[:1], str(error)]),)
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 A type carries marks that OmegaConf and dataclasses do not see: the limits of a number
 (`threads: Threads`; `check` enforces them when a configuration becomes an object, `--help` shows
 them); whether a text is a path or words, taken as written with commas and quotes
-(`path: ReadPath`); what runs did before a later setting came (`Annotated[bool, Since(False)]`).
+(`path: ReadPath`); what runs did before a later setting came (`Annotated[bool, Since(False)]`);
+that a setting decides nothing of a result (`Aside`).
 """
 
 import dataclasses
@@ -91,22 +92,35 @@ PATHS = (Holds.read, Holds.written, Holds.kept)
 Words = Annotated[str, Holds.words]
 ReadPath = Annotated[str, Holds.read]
 WrittenPath = Annotated[str, Holds.written]
-KeptPath = Annotated[str, Holds.kept]
+
+
+class Aside:
+    """Mark of a setting that is no part of what a result is, such as who counts for a cache.
+
+    Such settings are left out of a run's name and of a training's identity.
+    """
+
+    def leaves_out(self, value: Any) -> bool:  # noqa: ARG002
+        """Return True if the setting is left out when it has this value."""
+        return True
 
 
 @dataclass(frozen=True)
-class Since:
+class Since(Aside):
     """Mark of a later setting: `before` is what runs did that have no such setting.
 
-    A setting with that value is left out of a run's name, so that finished runs keep theirs, and of
-    a training's identity, so that one begun before goes on.
+    One with that value is left out, so that finished runs keep their names, and a training that was
+    begun before goes on.
     """
 
     before: Any  # of a list a tuple: a type's marks are hashed
 
-    def says(self, value: Any) -> bool:
+    def leaves_out(self, value: Any) -> bool:
         """Return True if a value is the former one."""
         return bool((tuple(value) if isinstance(value, list) else value) == self.before)
+
+
+KeptPath = Annotated[str, Holds.kept, Aside()]
 
 
 @dataclass(frozen=True)
@@ -186,9 +200,3 @@ def given_paths(config: Any, *holds: Holds) -> Iterator[Given]:
     for one in given(config):
         if one.value is not None and said(one.hint, Holds) in (holds or PATHS):
             yield one
-
-
-def unchanged(config: Any) -> list[str]:
-    """Return the dotted keys of later settings that have their former value."""
-    later = ((one, said(one.hint, Since)) for one in given(config))
-    return [one.key for one, since in later if since and since.says(one.value)]

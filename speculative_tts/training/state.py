@@ -17,7 +17,6 @@ from torch import Tensor
 
 from speculative_tts.files import writing
 from speculative_tts.provenance import plain
-from speculative_tts.schema.fields import unchanged
 from speculative_tts.typed import read_json, write_json
 
 TRAINING = "training"  # the folder, beside what is exported
@@ -61,8 +60,8 @@ def settings_of(config: Any, **made_of: Any) -> dict[str, Any]:
 
     A later setting at the value that stands for earlier runs is left out (`schema.fields.Since`).
     """
-    left_out = {*WITHOUT_EFFECT, *unchanged(config)}
-    return {k: v for k, v in plain(config).items() if k not in left_out} | made_of
+    counts = plain(config, identity=True).keys() - WITHOUT_EFFECT
+    return {key: value for key, value in plain(config).items() if key in counts} | made_of
 
 
 def _same(before: Any, now: Any) -> bool:
