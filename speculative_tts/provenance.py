@@ -87,16 +87,13 @@ def plain(config: Any, *, identity: bool = False) -> Any:
     """
     again = functools.partial(plain, identity=identity)
     if dataclasses.is_dataclass(config) and not isinstance(config, type):
+        hints = typing.get_type_hints(type(config), include_extras=True) if identity else {}
         values = {entry.name: getattr(config, entry.name) for entry in dataclasses.fields(config)}
-        if identity:
-            hints = typing.get_type_hints(type(config), include_extras=True)
-            marks = {name: mark for name in values if (mark := said(hints[name], Aside))}
-            values = {
-                name: value
-                for name, value in values.items()
-                if name not in marks or not marks[name].leaves_out(value)
-            }
-        return {name: again(value) for name, value in values.items()}
+        return {
+            name: again(value)
+            for name, value in values.items()
+            if not (mark := said(hints.get(name), Aside)) or not mark.leaves_out(value)
+        }
     if isinstance(config, Enum):
         return config.name
     if isinstance(config, dict):

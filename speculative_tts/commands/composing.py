@@ -18,7 +18,7 @@ from omegaconf import OmegaConf, open_dict
 from speculative_tts.assets import MissingPathError, resolve
 from speculative_tts.commands.arguments import at_home, quote
 from speculative_tts.schema.common import Cluster, ClusterConfig
-from speculative_tts.schema.fields import Holds, check, given_paths, said
+from speculative_tts.schema.fields import Holds, check, given
 from speculative_tts.schema.kinds import kinds_in, own_keys
 
 if TYPE_CHECKING:
@@ -160,8 +160,9 @@ def to_object(
         give = f"one of {', '.join(words)}" if words else f"{key}=<value>"
         raise ValueError(f"{key} is not set; give {give} (see {program} --help)")
     for group, known in kinds_in(schema).items():
-        name, chosen = config[group].name, OmegaConf.get_type(config[group]).name
-        if name != chosen:
+        name, kind = config[group].name, OmegaConf.get_type(config[group])
+        if known.get(name) is not kind:
+            (chosen,) = (one for one in known if known[one] is kind)
             raise ValueError(
                 f"{group}.name={name} renames {group}={chosen}; "
                 f"give {group}=<one of {', '.join(known)}>"
@@ -169,31 +170,31 @@ def to_object(
     result = OmegaConf.to_object(config)
     assert isinstance(result, schema)
     check(result)
-    for one in given_paths(result):
+    for one in [one for one in given(result) if one.path]:
         if not one.value:
             raise ValueError(f"{one.key} is empty; give a path")
         place = at_home(one.value)
-        is_read = said(one.hint, Holds) is Holds.read
-        setattr(one.config, one.name, str(resolve(place)) if is_read else place)
+        setattr(one.config, one.name, str(resolve(place)) if one.path is Holds.read else place)
     return result
 
 
 def sources(config: object) -> list[Path]:
     """Return the paths that a configuration reads; ValueError if one would also be written."""
-    read = [one for one in given_paths(config, Holds.read) if Path(one.value).exists()]
-    for out in given_paths(config, Holds.written):
-        for one in read if Path(out.value).exists() else ():
-            if Path(one.value).samefile(out.value):
-                raise ValueError(
-                    f"{out.key}={out.value} is what {one.key} reads; give another {out.key}"
-                )
+    there = [one for one in given(config) if one.path and Path(one.value).exists()]
+    read = [one for one in there if one.path is Holds.read]
+    for out, one in product((one for one in there if one.path is Holds.written), read):
+        if Path(one.value).samefile(out.value):
+            raise ValueError(
+                f"{out.key}={out.value} is what {one.key} reads; give another {out.key}"
+            )
     return [Path(one.value) for one in read]
 
 
 def name_key(error: Exception, config: object) -> None:
     """Add the key that gave a missing path to the error's message."""
     if isinstance(error, MissingPathError):
-        keys = [one.key for one in given_paths(config, Holds.read) if one.value == str(error.path)]
+        read = (one for one in given(config) if one.path is Holds.read)
+        keys = [one.key for one in read if one.value == str(error.path)]
         error.args = (": ".join([*keys[:1], str(error)]),)
 
 

@@ -88,7 +88,6 @@ class Holds(Enum):
     kept = "kept"  # a folder that is read and written: runs, caches
 
 
-PATHS = (Holds.read, Holds.written, Holds.kept)
 Words = Annotated[str, Holds.words]
 ReadPath = Annotated[str, Holds.read]
 WrittenPath = Annotated[str, Holds.written]
@@ -125,13 +124,17 @@ KeptPath = Annotated[str, Holds.kept, Aside()]
 
 @dataclass(frozen=True)
 class Given:
-    """A field of a configuration object: dotted key, type, value, the object and the name there."""
+    """A field of a configuration object: dotted key, type, value, the object and the name there.
+
+    `path` says what a field does with the path that it is set to; None of any other field.
+    """
 
     key: str
     hint: Any
     value: Any
     config: Any
     name: str
+    path: Holds | None
 
 
 def said(hint: Any, what: type[Said]) -> Said | None:
@@ -169,7 +172,9 @@ def given(config: Any, prefix: str = "") -> Iterator[Given]:
         if dataclasses.is_dataclass(inner):
             yield from given(inner, f"{prefix}{name}.")
         else:
-            yield Given(prefix + name, hints[name], inner, config, name)
+            holds = None if inner is None else said(hints[name], Holds)
+            path = None if holds is Holds.words else holds
+            yield Given(prefix + name, hints[name], inner, config, name, path)
 
 
 @functools.cache
@@ -193,10 +198,3 @@ def check(config: Any, prefix: str = "") -> None:
 def verbatim_keys(schema: type[Any]) -> set[str]:
     """Return every verbatim dotted key of a schema, those of its kinds too."""
     return {key for key, hint in key_types(schema).items() if said(hint, Holds)}
-
-
-def given_paths(config: Any, *holds: Holds) -> Iterator[Given]:
-    """Yield every path of a configuration object that is set, or those that hold one of `holds`."""
-    for one in given(config):
-        if one.value is not None and said(one.hint, Holds) in (holds or PATHS):
-            yield one
