@@ -90,7 +90,6 @@ class Holds(Enum):
 
 Words = Annotated[str, Holds.words]
 ReadPath = Annotated[str, Holds.read]
-WrittenPath = Annotated[str, Holds.written]
 
 
 class Aside:
@@ -119,6 +118,7 @@ class Since(Aside):
         return bool((tuple(value) if isinstance(value, list) else value) == self.before)
 
 
+WrittenPath = Annotated[str, Holds.written, Aside()]
 KeptPath = Annotated[str, Holds.kept, Aside()]
 
 

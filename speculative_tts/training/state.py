@@ -23,15 +23,6 @@ TRAINING = "training"  # the folder, beside what is exported
 SETTINGS, FITTED, SUMMARY = "settings.json", "fitted.json", "summary.json"
 KEPT = 2  # states
 EMPTY: Mapping[str, int] = MappingProxyType({})
-WITHOUT_EFFECT = (  # settings that do not change what is learnt
-    "out",
-    "target_out",
-    "threads",
-    "save_every",
-    "wandb",
-    "device",
-    "gradient_checkpointing",
-)
 _PATTERN = "state-*.pt"
 
 
@@ -58,9 +49,9 @@ class State:
 def settings_of(config: Any, **made_of: Any) -> dict[str, Any]:
     """Return the settings that decide the result, as JSON values; `made_of` stands for paths.
 
-    A later setting at the value that stands for earlier runs is left out (`schema.fields.Since`).
+    Those are left out whose types say so (`schema.fields.Aside`), in groups of settings none.
     """
-    counts = plain(config, identity=True).keys() - WITHOUT_EFFECT
+    counts = plain(config, identity=True)
     return {key: value for key, value in plain(config).items() if key in counts} | made_of
 
 
