@@ -180,7 +180,8 @@ def to_object(
 
 def sources(config: object) -> list[Path]:
     """Return the paths that a configuration reads; ValueError if one would also be written."""
-    there = [one for one in given(config) if one.path and Path(one.value).exists()]
+    ends = [one for one in given(config) if one.path in (Holds.read, Holds.written)]
+    there = [one for one in ends if Path(one.value).exists()]
     read = [one for one in there if one.path is Holds.read]
     for out, one in product((one for one in there if one.path is Holds.written), read):
         if Path(one.value).samefile(out.value):
