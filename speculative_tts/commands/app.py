@@ -20,13 +20,15 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from speculative_tts.commands import arguments, messages
 from speculative_tts.commands.choices import Choices, implied
 from speculative_tts.commands.composing import (
     CONFIGS,
     Composed,
+    Config,
+    Described,
     SweepPoint,
     compose_one,
     compose_points,
@@ -36,7 +38,7 @@ from speculative_tts.commands.composing import (
     to_object,
     typed_as,
 )
-from speculative_tts.commands.help import Described, help_text
+from speculative_tts.commands.help import help_text
 from speculative_tts.commands.stdout import reader_may_leave
 from speculative_tts.files import check_folder, reading
 from speculative_tts.schema.common import Device
@@ -45,7 +47,6 @@ from speculative_tts.schema.kinds import asked_for
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-Config = TypeVar("Config")
 BAD_INPUT = 2
 INTERRUPTED = 130
 CLUSTER = (("cluster", "cluster.name"),)
@@ -65,20 +66,12 @@ class Command(Described[Config]):
     """A console command: call it with arguments (default: the process's) to get the exit code."""
 
     run: Callable[[Config], int]
-    shorthand: tuple[tuple[str, str], ...] = ()
     implied: Choices = ()
 
     @property
     def words(self) -> list[str]:
         """Bare words accepted instead of key=value, such as `make` of sst-listen."""
         return [word for word, meant in self.shorthand if "=" in meant]
-
-    @property
-    def _object(self) -> Callable[["DictConfig"], Config]:
-        """`to_object` for this command's configurations."""
-        return partial(
-            to_object, schema=self.schema, program=self.program, shorthand=self.shorthand
-        )
 
     def __call__(self, argv: Sequence[str] | None = None) -> int:
         """Parse, compose, check, run; never raises for a user's mistake (unless SST_DEBUG=1)."""
@@ -111,7 +104,7 @@ class Command(Described[Config]):
         Raises ValueError for a mistake in them, with the line that the command would say.
         """
         with self._told():
-            return self._object(compose_one(self.name, self._settings(overrides)))
+            return to_object(compose_one(self.name, self._settings(overrides)), self)
 
     def compose_sweep(self, overrides: Sequence[str]) -> list[Config]:
         """Return the configuration object of every point that a command line asks for.
@@ -120,7 +113,7 @@ class Command(Described[Config]):
         """
         with self._told():
             composed = compose_points(self.name, self._settings(overrides))
-            return [self._object(point.config) for point in composed.points]
+            return [to_object(point.config, self) for point in composed.points]
 
     def run_point(self, typed: Sequence[str], point: SweepPoint) -> tuple[int, str]:
         """Run a composed configuration; return the exit code and why it is not 0.
@@ -129,7 +122,7 @@ class Command(Described[Config]):
         """
         composed = None
         try:
-            composed = self._object(point.config)
+            composed = to_object(point.config, self)
             if getattr(composed, "wandb", False):
                 import wandb  # noqa: F401 - told now, not after an hour, if it is not installed
             with typed_as([self.program, *typed]), reading(sources(composed)):
@@ -241,7 +234,7 @@ def command(
     with.
     """
     about = (sys.modules[run.__module__].__doc__ or "").strip()
-    return Command(name, schema, about, examples, first, run, shorthand, implied)
+    return Command(name, schema, about, examples, first, shorthand, run, implied)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from omegaconf import OmegaConf, open_dict
 
@@ -26,6 +26,23 @@ if TYPE_CHECKING:
 
 CONFIGS = "speculative_tts.configs"
 Config = TypeVar("Config")
+
+
+@dataclass(frozen=True)
+class Described(Generic[Config]):
+    """A command without what it does: how it is composed, and what `--help` shows of it."""
+
+    name: str  # also of its configuration
+    schema: type[Config]
+    about: str
+    examples: tuple[str, ...]  # lines to copy
+    first: tuple[str, ...]  # keys that matter most
+    shorthand: tuple[tuple[str, str], ...]  # short keys and words, and what they stand for
+
+    @property
+    def program(self) -> str:
+        """The name that a user types."""
+        return "sst-" + self.name.replace("_", "-")
 
 
 @dataclass(frozen=True)
@@ -140,25 +157,21 @@ def _search_path(folder: str) -> str:
     return f"hydra.searchpath=[{quote(f'file://{place}')}]"
 
 
-def to_object(
-    config: "DictConfig",
-    schema: type[Config],
-    program: str,
-    shorthand: Sequence[tuple[str, str]] = (),
-) -> Config:
+def to_object(config: "DictConfig", command: Described[Config]) -> Config:
     """Turn a composed configuration into the schema's dataclass, with paths at their real places.
 
     A path to read may be a shipped file, `tiny:target`. Raises ValueError for an unknown key, for a
     value that is missing, empty or beyond its limit, and for the name of a kind that was changed.
     """
+    schema = command.schema
     with open_dict(config):
         config.pop("hydra", None)
         for key in own_keys(schema) - config.keys():  # ~key deleted it
             config[key] = OmegaConf.structured(schema)[key]
     for key in sorted(OmegaConf.missing_keys(config)):
-        words = [word for word, meant in shorthand if meant.startswith(f"{key}=")]
+        words = [word for word, meant in command.shorthand if meant.startswith(f"{key}=")]
         give = f"one of {', '.join(words)}" if words else f"{key}=<value>"
-        raise ValueError(f"{key} is not set; give {give} (see {program} --help)")
+        raise ValueError(f"{key} is not set; give {give} (see {command.program} --help)")
     for group, known in kinds_in(schema).items():
         name, kind = config[group].name, OmegaConf.get_type(config[group])
         if known.get(name) is not kind:

@@ -75,11 +75,7 @@ class EngineSource:
     """Utterances decoded by the system of `config`."""
 
     def __init__(
-        self,
-        engine: Engine,
-        config: DecodeConfig,
-        voices: Voices,
-        alone: TargetTokens,
+        self, engine: Engine, config: DecodeConfig, voices: Voices, alone: TargetTokens
     ) -> None:
         self.engine, self._config, self._voices, self._alone = engine, config, voices, alone
         self.codec, self.settings, self.facts = engine.codec, engine.sampling, engine.facts
