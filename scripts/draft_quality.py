@@ -294,7 +294,7 @@ def figure(rows: Mapping[str, Row], made: tables.Table, others: Mapping[str, Row
         caption=made.caption,
         notes=made.notes,
         plots=(
-            Plot("Word errors at equal tokens a round", x, "WER %", words),
+            Plot("Word errors at nearly equal tokens a round", x, "WER %", words),
             Plot("PCG's advantage", x, "points", gain),
         ),
         columns=2,
