@@ -209,7 +209,7 @@ def _why(claim: Claim, found: Finding, chosen: Chosen) -> str:
 
 def _unmet(claim: Claim, chosen: Chosen) -> bool:
     """Return True if a setting of the wanted speed was searched and no run has it."""
-    return not chosen.unmet.isdisjoint(claim.systems)
+    return not chosen.unmet.keys().isdisjoint(claim.systems)
 
 
 def figure_of(claim: Claim, chosen: Chosen) -> Measure:
