@@ -146,11 +146,17 @@ def said(hint: Any, what: type[Said]) -> Said | None:
     return next((one for one in inner if one is not None), None)
 
 
+@functools.cache
+def hints_of(schema: type[Any]) -> dict[str, Any]:
+    """Return the types of a dataclass's fields, with their marks; do not change it."""
+    return typing.get_type_hints(schema, include_extras=True)
+
+
 def key_types(schema: type[Any]) -> dict[str, Any]:
     """Return the type of every key of a schema, with those of groups (target.name) and kinds."""
     found = {}
     for one in (schema, *kinds(schema).values()):
-        hints = typing.get_type_hints(one, include_extras=True)
+        hints = hints_of(one)
         for entry in dataclasses.fields(one):
             found[entry.name] = hint = hints[entry.name]
             if isinstance(hint, type) and dataclasses.is_dataclass(hint):
@@ -163,7 +169,7 @@ def given(config: Any, prefix: str = "") -> Iterator[Given]:
 
     Raises OmegaConf's error for a key that its schema does not have: Hydra lets +unknown=1 pass.
     """
-    hints = typing.get_type_hints(type(config), include_extras=True)
+    hints = hints_of(type(config))
     for name, inner in vars(config).items():
         if name not in hints:
             unknown = ConfigKeyError(f"Key '{name}' not in '{type(config).__name__}'")
@@ -195,6 +201,6 @@ def check(config: Any, prefix: str = "") -> None:
                 raise ValueError(f"{one.key} {number} {fault}; give {wanted}")
 
 
-def verbatim_keys(schema: type[Any]) -> set[str]:
-    """Return every verbatim dotted key of a schema, those of its kinds too."""
-    return {key for key, hint in key_types(schema).items() if said(hint, Holds)}
+def is_verbatim(key: str, schema: type[Any]) -> bool:
+    """Return whether a dotted key of a schema, or of one of its kinds, is taken as it is typed."""
+    return bool(said(key_types(schema).get(key), Holds))
