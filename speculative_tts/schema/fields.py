@@ -21,6 +21,7 @@ from speculative_tts.schema.kinds import kinds
 
 Said = TypeVar("Said")
 NONE = type(None)
+_hints: dict[type[Any], dict[str, Any]] = {}  # by schema: they are slow to read
 HUGE = 2**53  # from here on float64 cannot count
 AUTO, ADAPTIVE = "auto", "adaptive"
 
@@ -146,10 +147,11 @@ def said(hint: Any, what: type[Said]) -> Said | None:
     return next((one for one in inner if one is not None), None)
 
 
-@functools.cache
 def hints_of(schema: type[Any]) -> dict[str, Any]:
     """Return the types of a dataclass's fields, with their marks; do not change it."""
-    return typing.get_type_hints(schema, include_extras=True)
+    if schema not in _hints:
+        _hints[schema] = typing.get_type_hints(schema, include_extras=True)
+    return _hints[schema]
 
 
 def key_types(schema: type[Any]) -> dict[str, Any]:
