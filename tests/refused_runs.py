@@ -29,11 +29,13 @@ REFUSED_OF_RUNS: dict[str, tuple[str, dict[str, str]]] = {
             "target.path={w}/list.jsonl": "list.jsonl",
             "target.path={w}/stores": "stores holds no speech LM known here; looked for",
             "target.path=tiny:nothing": "tiny:nothing is not shipped; give",
-            "target.path={w}/targets/no_embedding": "no 48 rows of model.embed_tokens.weight",
+            "target.path={w}/targets/no_embedding": "no tensor model.embed_tokens.weight",
             "target.path={w}/targets/no_head": "no tensor lm_head.weight; config.json and weights",
             # was once an IndexError, at the first prompt
-            "target.path={w}/targets/short_embedding": "no 48 rows of model.embed_tokens.weight",
-            "target.path={w}/targets/short_head": "has no 41 rows of lm_head.weight",
+            "target.path={w}/targets/short_embedding": "weight is (40, 32), config.json says (48, 32)",
+            "target.path={w}/targets/short_head": "lm_head.weight is (40, 32), config.json says (48, ",
+            # once loaded
+            "target.path={w}/targets/vocab_large": "(48, 32), config.json says (9999, 32)",
             "draft.path=tiny:draft": "give draft=<its own>, train one from this target",
             # before its groups are made
             "rule=group rule.groups.cache={t}/c draft.path=tiny:draft": "give draft=<its own>",

@@ -129,6 +129,23 @@ def head_of(config: DecoderConfig, state: State, folder: Path) -> Tensor:
     return head
 
 
+def state_matrices(config: DecoderConfig, state: State, folder: Path) -> tuple[Tensor, Tensor]:
+    """Embedding and head, [rows, hidden] each; ValueError when one is missing or cut."""
+    shape = (config.vocab_size, config.hidden)
+    head = head_of(config, state, folder)
+    for name, found in ((EMBEDDING, state.get(EMBEDDING)), (HEAD, head)):
+        if found is None:
+            raise ValueError(
+                f"{folder} has no tensor {name}; config.json and weights do not belong together"
+            )
+        if tuple(found.shape) != shape:
+            raise ValueError(
+                f"{folder}: {name} is {tuple(found.shape)}, config.json says {shape}; "
+                "they do not belong together"
+            )
+    return state[EMBEDDING], head
+
+
 def build_decoder(
     config: DecoderConfig,
     state: State,

@@ -13,12 +13,9 @@ from torch import Tensor
 from speculative_tts.models.decoder.config import DecoderConfig
 from speculative_tts.models.decoder.decoder import Decoder
 from speculative_tts.models.decoder.loading import (
-    EMBEDDING,
-    HEAD,
-    State,
     build_decoder,
-    head_of,
     read_state,
+    state_matrices,
     stored_rows,
 )
 from speculative_tts.models.decoder.matrix import Matrix, matrix
@@ -90,20 +87,3 @@ def code_embedding(config: CheckpointConfig) -> Tensor:
     """Stored input embeddings of all codes: [n_codes, hidden]."""
     folder = Path(config.path)
     return stored_rows(folder, RowLayout.read(folder, config.rows).codes)
-
-
-def state_matrices(config: DecoderConfig, state: State, folder: Path) -> tuple[Tensor, Tensor]:
-    """Embedding and head, [rows, hidden] each; ValueError when one is missing or cut."""
-    shape = (config.vocab_size, config.hidden)
-    head = head_of(config, state, folder)
-    for name, found in ((EMBEDDING, state.get(EMBEDDING)), (HEAD, head)):
-        if found is None:
-            raise ValueError(
-                f"{folder} has no tensor {name}; config.json and weights do not belong together"
-            )
-        if tuple(found.shape) != shape:
-            raise ValueError(
-                f"{folder}: {name} is {tuple(found.shape)}, config.json says {shape}; "
-                "they do not belong together"
-            )
-    return state[EMBEDDING], head

@@ -15,8 +15,8 @@ from speculative_tts.models.decoder.loading import (
     EMBEDDING,
     HEAD,
     build_decoder,
-    head_of,
     read_state,
+    state_matrices,
 )
 from speculative_tts.models.decoder.matrix import Matrix, matrix
 from speculative_tts.models.families.code_lm import CodeLM
@@ -44,19 +44,13 @@ class MergedVocabLM(CodeLM):
         decoder = build_decoder(
             config, state, dtype=dtype, device=device, others=(EMBEDDING, HEAD, BIAS), where=folder
         )
-        head = head_of(config, state, folder)
-        for name, tensor, rows in (
-            (EMBEDDING, state.get(EMBEDDING, head[:0]), layout.vocab_size),
-            (EMBEDDING if config.tied else HEAD, head, layout.speech_vocab_size),
-        ):
-            if min(len(tensor), config.vocab_size) < rows:
-                raise ValueError(
-                    f"checkpoint {folder} has no {rows} rows of {name}; "
-                    "config.json, speech.json and weights do not belong together"
-                )
-        embedding, head = (
-            tensor.to(dtype=dtype, device=device) for tensor in (state[EMBEDDING], head)
-        )
+        embedding, head = state_matrices(config, state, folder)
+        if config.vocab_size < layout.vocab_size:
+            raise ValueError(
+                f"checkpoint {folder} has {config.vocab_size} rows of {EMBEDDING}, speech.json "
+                f"tells of {layout.vocab_size}; they do not belong together"
+            )
+        embedding, head = (one.to(dtype=dtype, device=device) for one in (embedding, head))
         bias = state.get(BIAS)
         spoken = slice(0, layout.speech_vocab_size)
         return cls(
