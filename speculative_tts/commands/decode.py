@@ -45,6 +45,7 @@ def run(config: DecodeConfig) -> int:
     from speculative_tts.runs.build import build_source
     from speculative_tts.runs.run import DecodeRun, finished
 
+    _check(config)
     config, found = _settled(config)
     if config.plan:
         return _plan(dataclasses.replace(config, match=None, plan=False))
@@ -80,6 +81,16 @@ def run(config: DecodeConfig) -> int:
     return 0
 
 
+def _check(config: DecodeConfig) -> None:
+    """Raise ValueError for a path that leads nowhere, and for no goal in `match`."""
+    run_name(config)
+    if config.match is not None:
+        from speculative_tts.costs.lookahead import written_out
+        from speculative_tts.runs.tune import parsed
+
+        parsed(written_out(config))
+
+
 def _settled(config: DecodeConfig) -> tuple[DecodeConfig, dict[str, Any]]:
     """Replace lookahead=auto by a number; return the measurements that it rests on too."""
     if config.system is not System.speculative or isinstance(config.lookahead, int):
@@ -89,11 +100,6 @@ def _settled(config: DecodeConfig) -> tuple[DecodeConfig, dict[str, Any]]:
     config = written_out(config)
     if not config.seeks_lookahead:
         return config, {}
-    if config.match is not None:
-        raise ValueError(
-            f"match={config.match} compares rules at one lookahead, and lookahead=auto finds each "
-            "rule its own; give lookahead=<number>"
-        )
     from speculative_tts.decoding.model_cache import process_cache
 
     app.require_writable(config.out)
@@ -238,6 +244,7 @@ main = app.command(
     "decode",
     DecodeConfig,
     run,
+    check=_check,
     examples=("sst-decode limit=5", "sst-decode rule.beta=0,0.2,0.4 lookahead=3"),
     first=(
         *("method", "experiment", "limit", "lookahead", "rule"),
