@@ -152,19 +152,20 @@ def _utterances(shown: Collection[str], results: Sequence[Run]) -> list[str]:
 
 def _sampler(runs: Iterable[Run]) -> str:
     """Say how tokens were drawn, if all runs drew alike."""
-    told = {_drawn(run.config) for run in runs} - {""}
+    told = {sampler_text(run.config) for run in runs} - {""}
     return f"; {told.pop()}" if len(told) == 1 else ""
 
 
-def _drawn(config: Mapping[str, Any]) -> str:
+def sampler_text(config: Mapping[str, Any]) -> str:
     """Write a run's sampler; empty where nothing was drawn."""
-    names = ("temperature", "top_k", "top_p", "ras_window")
-    heat, top_k, top_p, window = (config.get(f"sampling.{name}") for name in names)
+    names = ("temperature", "top_k", "top_p", "ras_window", "repetition_penalty")
+    heat, top_k, top_p, window, penalty = (config.get(f"sampling.{name}") for name in names)
     if heat is None:
         return ""
     parts = [f"temperature {heat:g}", f"top k {top_k}" if top_k else "all codes"]
     parts += [f"top p {top_p:g}"] if top_p is not None and top_p < 1 else []
     parts += [f"repetition-aware over {window} codes"] if window else []
+    parts += [f"repetition penalty {penalty:g}"] if penalty not in (None, 1) else []
     return ", ".join(parts)
 
 
