@@ -82,7 +82,8 @@ def run(config: DecodeConfig) -> int:
 
 
 def _check(config: DecodeConfig) -> None:
-    """Raise ValueError for a path that leads nowhere, and for no goal in `match`."""
+    """Raise ValueError for an odd list, a path that leads nowhere, and no goal in `match`."""
+    read_list(Path(config.data.path))
     run_name(config)
     if config.match is not None:
         from speculative_tts.costs.lookahead import written_out
