@@ -191,16 +191,44 @@ def limit_of(hint: Any) -> Limit:
     return said(hint, Limit) or Limit()
 
 
+@functools.cache
+def types_of(hint: Any) -> frozenset[type]:
+    """Return the plain types that a field takes, inside lists and unions too."""
+    if isinstance(hint, type):
+        return frozenset([hint])
+    outer = [list] if typing.get_origin(hint) is list else []
+    return frozenset(outer).union(*map(types_of, typing.get_args(hint)))
+
+
 def check(config: Any, prefix: str = "") -> None:
-    """Raise ValueError for the first number of a configuration that is beyond its limit."""
+    """Raise ValueError for the first value of a configuration beyond its type or its limit.
+
+    OmegaConf has seen to the types of what was typed; a caller in Python may give any.
+    """
     for one in given(config, prefix):
-        limit, null = limit_of(one.hint), ", or null" if NONE in typing.get_args(one.hint) else ""
-        for number in one.value if isinstance(one.value, list) else [one.value]:
-            if isinstance(number, list | dict):
-                raise ValueError(f"{one.key} holds {number}; give a list of plain values")
-            if type(number) in (int, float, str) and (fault := limit.fault(number)):
-                wanted = f"{limit or 'a smaller one'}{null}"
-                raise ValueError(f"{one.key} {number} {fault}; give {wanted}")
+        takes, limit = types_of(one.hint), limit_of(one.hint)
+        wanted = str(limit) or ("a text" if str in takes else "a smaller one")
+        wanted += ", or null" if NONE in takes else ""
+        if one.value is None and NONE not in takes:
+            raise ValueError(f"{one.key} is null; give {wanted}")
+        for value in one.value if isinstance(one.value, list) and list in takes else [one.value]:
+            if fault := _fault(value, takes, limit):
+                raise ValueError(f"{one.key} {value} {fault}; give {wanted}")
+
+
+def _fault(value: Any, takes: frozenset[type], limit: Limit) -> str | None:
+    """Return the fault of a single value where a field takes these types; None if it has none."""
+    if isinstance(value, list | dict):
+        return "is no single value"
+    if type(value) not in (int, float, str) or any(issubclass(one, Enum) for one in takes):
+        return None
+    if isinstance(value, str) and str not in takes:
+        return "is no number"
+    if not isinstance(value, str) and not takes & {int, float}:
+        return "is no text"
+    if isinstance(value, float) and float not in takes:
+        return "is no whole number"
+    return limit.fault(value)
 
 
 def is_verbatim(key: str, schema: type[Any]) -> bool:
