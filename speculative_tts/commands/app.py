@@ -192,12 +192,12 @@ class Command(Described[Config]):
         What `check` looks at may be elsewhere where a launcher runs the points.
         """
         for point in composed.points:
-            config = self._to_object(point.config)
+            config = to_object(point.config, self)
             if self.check is not None and composed.launcher == "basic":
                 try:
                     self.check(config)
                 except ValueError as error:
-                    arguments.name_key(error, config)
+                    name_key(error, config)
                     raise
 
     def _by_hydra(self, argv: Sequence[str], task: Callable[["DictConfig"], None]) -> None:
