@@ -70,8 +70,10 @@ def draw(figure: Figure) -> dict[str, bytes]:
     r"""Return the figure's files: PNG and SVG of all plots, and a PDF with a page a plot.
 
     A page is as wide as a column: `\includegraphics[page=2]{frontier.pdf}` is the second plot. Of
-    several plots the first is a PNG by itself too.
+    several plots the first is a PNG by itself too. Plots that no run fills are left out, if others
+    are filled.
     """
+    figure = replace(figure, plots=[one for one in figure.plots if _shown(one)] or figure.plots)
     with mpl.rc_context(SETTINGS):  # type: ignore[arg-type]
         canvas, alone = _canvas(figure), [replace(figure, plots=[plot]) for plot in figure.plots]
         svg, pdf = io.BytesIO(), io.BytesIO()
