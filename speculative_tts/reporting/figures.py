@@ -229,12 +229,14 @@ def _draw_published(axes: Axes, series: Series, plot: Plot) -> None:
 
 
 def _with_outside(series: Series, shown: Sequence[float]) -> str:
-    """Return a paper's label, with the y of its points if the axes have none of them."""
+    """Return a paper's label, with the place of its points if the axes have none of them."""
     ys = [point.y.value for point in series.points if point.y.value is not None]
     low, high = min(ys), max(ys)
     if any(min(shown) <= y <= max(shown) for y in ys):
         return series.label
-    return f"{series.label}, outside at {low:g}{f' to {high:g}' if high > low else ''}"
+    xs = {point.x for point in series.points}
+    place = f"{low:g}{f' to {high:g}' if high > low else ''}"
+    return f"{series.label}, outside at {place}" + (f" (x = {xs.pop():g})" if len(xs) == 1 else "")
 
 
 def _bars(axes: Axes, points: Sequence[Point], color: str) -> None:
