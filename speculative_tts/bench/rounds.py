@@ -75,7 +75,7 @@ def drafter_lines(result: Mapping[str, Any]) -> list[str]:
         chosen = _fastest(several)
         bounds = [max(one.bound for one in process) for process in zip(*several, strict=True)]
         megabytes = "-" if size is None else f"{size / 1e6:.1f}"
-        cells = [name, megabytes, cell([one.drafted for one in most], "z.2f")]
+        cells = [name, megabytes, cell([one.drafted for one in most], "z.2f", signed=True)]
         cells += [*rates, *["-"] * POSITIONS][:POSITIONS]
         speedup = cell([one.speedup for one in chosen], ".2f")
         shown.append((*cells, chosen[0].lookahead, speedup, cell(bounds, ".2f")))
@@ -101,7 +101,7 @@ def lookahead_lines(result: Mapping[str, Any]) -> list[str]:
             k, tokens = each[0].lookahead, _tokens(each)
             costs = [cell([1000 * one.seconds for one in each], ".3f")]
             costs += [cell([1000 * one.verification for one in each], ".3f")]
-            costs += [cell([one.drafted for one in each], "z.2f")]
+            costs += [cell([one.drafted for one in each], "z.2f", signed=True)]
             gains = f"{tokens - before:.2f}", f"{tokens:.2f}"
             speedup = cell([one.speedup for one in each], ".2f")
             shown.append((f"**{k}**" if each is chosen else k, *costs, *gains, speedup))
