@@ -37,7 +37,10 @@ class Round:
 
     @property
     def drafted(self) -> float:
-        """The cost of a drafted token in target steps: a round less its verification."""
+        """The cost of a drafted token in target steps: a round less its verification.
+
+        Below 0 where a pass that Python calls is dearer than one within a native round.
+        """
         return (self.seconds - self.verification) / self.lookahead / self.alone
 
     @property

@@ -19,11 +19,12 @@ from speculative_tts.texts import with_interval
 
 COLUMNS = (
     "Of a core: core milliseconds a token. Steps are the target's own; a drafted token costs a "
-    "round less its verification (below 0: noise). Passes at a place: if those before it did. Were "
-    "all to pass: the bound of any draft of that cost. Lookaheads are compared by rounds alone, "
-    "without the prompt, which measures no speedup; those that were best in the first process are "
-    "timed whole. The limit is what reading the weights from memory allows; behind the prompt "
-    "leaves the prompt out."
+    "round less its verification. That is too little, on small targets below 0, where single "
+    "passes are called from Python and rounds run in one native call. Passes at a place: if those "
+    "before it did. Were all to pass: the bound of any draft of that cost. Lookaheads are compared "
+    "by rounds alone, without the prompt, which measures no speedup; those that were best in the "
+    "first process are timed whole. The limit is what reading the weights from memory allows; "
+    "behind the prompt leaves the prompt out."
 )
 
 
