@@ -157,7 +157,7 @@ def measured(config: BenchConfig, size: ModelSize) -> dict[str, Any]:
     counts = [one for own in times for one in own.counts]
     return {
         "model": f"{size.title}, {config.runtime.dtype.name}, random weights, "
-        f"{_label(config.rule)}, lookahead {config.drafted}",
+        f"{_label(config.rule)}, lookahead {int(config.lookahead)}",
         "continuations": {name: ratios(config, seconds, cores[name], name) for name in seconds},
         "seconds": seconds,
         "core_seconds": cores,
@@ -186,7 +186,7 @@ def _part(one: ProcessTimes, config: BenchConfig) -> Part:
         },
         "steps": one.steps,
         "computed_speedup": {
-            str(rate): computed(one.steps, rate, config.drafted) for rate in RATES
+            str(rate): computed(one.steps, rate, int(config.lookahead)) for rate in RATES
         },
         "bytes_per_second": one.bytes_per_second,
     }
@@ -205,7 +205,7 @@ def ours(
     """Return the target alone and with its draft, by name; outcomes are appended to `made`."""
     rule = rule_of(config.rule, target.vocab_size, target.device)
     stops: tuple[int, ...] = ()  # none: every continuation has its length
-    given = (target, LMDrafter(draft), rule, size.sampler, stops, config.drafted)
+    given = (target, LMDrafter(draft), rule, size.sampler, stops, int(config.lookahead))
     speculation = Speculation(*given)
 
     def alone(prompt: Continuation) -> float:
@@ -225,7 +225,7 @@ def _steps(config: BenchConfig, target: CodeLM, draft: CodeLM) -> dict[str, floa
     start = torch.tensor([CONTEXT], device=target.device)
     cases = {
         "target step (1 token)": (target, 1),
-        verify_step(config.drafted): (target, config.drafted + 1),
+        verify_step(int(config.lookahead)): (target, int(config.lookahead) + 1),
         "draft step (1 token)": (draft, 1),
     }
     steps = {}
@@ -305,5 +305,5 @@ def _prompts(parts: Sequence[Part]) -> list[str]:
     for name in parts[0]["prompt_core_seconds"]:
         first = [1000 * one["prompt_core_seconds"][name] for one in parts]
         further = [1000 * one["token_core_seconds"][name] for one in parts]
-        rows.append((name, cell(first, ".0f"), cell(further, ".1f")))
+        rows.append((name, cell(first, ".0f"), cell(further, "z.1f", signed=True)))
     return grid(("system", "prompt and first token, core ms", "a further token, core ms"), rows)

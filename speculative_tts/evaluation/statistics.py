@@ -240,12 +240,15 @@ def _bca_levels(value: float, drawn: Array, without: Array) -> list[float]:
     """Return the quantiles of the draws that bound the interval.
 
     Bias (draws below the figure) and acceleration (skewness of `without`, the jackknife) move them.
+    Half of the draws that equal the figure count as below it; averages of seeds are rounded, so
+    what differs by rounding alone is equal, whatever order the processor adds them in.
     """
     from scipy.special import ndtr, ndtri, stdtrit
 
     units, normal = len(without), (1 + LEVEL) / 2
     wide = float(stdtrit(units - 1, normal)) * (units / (units - 1)) ** 0.5
-    below = float(np.mean(drawn < value) + np.mean(drawn == value) / 2)
+    equal = np.isclose(drawn, value, rtol=TINY, atol=0)
+    below = float(np.mean((drawn < value) & ~equal) + np.mean(equal) / 2)
     bias = float(ndtri(np.clip(below, 0.5 / len(drawn), 1 - 0.5 / len(drawn))))
     left = without[np.isfinite(without)].mean() - without[np.isfinite(without)]
     spread = float(np.sum(left**2))

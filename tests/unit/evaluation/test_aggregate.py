@@ -1,12 +1,14 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from scored_runs import record
 
 from speculative_tts.commands import eval as command
 from speculative_tts.evaluation.aggregate import aggregate, by_speaker
 from speculative_tts.evaluation.compare import compare, compare_all
+from speculative_tts.evaluation.statistics import bootstrap
 from speculative_tts.evaluation.summary import Bootstrap
 from speculative_tts.schema.evaluate import EvalConfig
 
@@ -97,3 +99,14 @@ def test_nothing_shared(seeds: list[Path], make_run: Callable[..., Path]) -> Non
         compare(seeds, [other])
     with pytest.raises(ValueError, match="metric mos is unknown"):
         compare(seeds, seeds, ("mos",))
+
+
+@pytest.mark.parametrize("seeds", [3, 5, 7])
+@pytest.mark.parametrize("seed", range(5))
+def test_averages_of_seeds_have_the_interval_of_their_sums(seed: int, seeds: int) -> None:
+    """Thirds are rounded: draws that equal the figure were told from it, one processor's way."""
+    rng = np.random.default_rng(seed)
+    words = seeds * rng.integers(3, 9, 20)
+    sums = np.stack([rng.binomial(words, 0.03), words], -1).astype(float)
+    whole, averaged = bootstrap(sums), bootstrap(sums / seeds)
+    assert (averaged.low, averaged.high) == pytest.approx((whole.low, whole.high), rel=1e-12)
