@@ -54,7 +54,7 @@ DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small sma
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
-.PHONY: help venv reproduce sentences sentences-pcg sentences-margins sentences-frontier training-seeds draft-layers fine-drafts preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks records registered-records retest samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
+.PHONY: help venv reproduce sentences sentences-pcg sentences-margins sentences-frontier training-seeds draft-layers fine-drafts preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks records registered-records registered-speeds retest samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -267,6 +267,20 @@ registered-records: $(STAMP) ## Decode and judge PCG beside SSD on the registere
 	$(BIN)/sst-eval runs=$(OUT)/records/registered metrics=[wer]
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/registered/pcg $(OUT)/records/registered
 	$(BIN)/python scripts/score_index.py $(RESULTS)
+
+# $(call late,overrides): as many utterances of the first list as were registered to be timed
+late = $(BIN)/sst-decode data=tiny_registered out=$(OUT)/late seed=0 processes=5 limit=60 timing=60 $(SHARED) $(1)
+
+registered-speeds: $(STAMP) ## The six speeds of the first registered list, which were of one process, in five: 15 minutes on a quiet core, needs flite
+	$(BIN)/sst-prepare corpus=registered
+	$(call late,experiment=ssd/table1 method=exact)
+	$(call late,experiment=ssd/table3 rule.beta=0.4)
+	$(call late,experiment=ssd/figure3 method=ssd lookahead=6)
+	$(call late,experiment=pcg/matched match=null rule.groups.mean_size=162)
+	$(call late,experiment=mtp/table1_valle method=mtp heads.n=8 viterbi.mode=best)
+	$(call late,experiment=mtp/table1_valle method=uncached heads.n=8 viterbi.mode=best)
+	$(BIN)/sst-eval runs=$(OUT)/late metrics=[]
+	$(BIN)/sst-report paper=late runs=$(OUT)/late out=$(RESULTS)/registered page=false
 
 # $(call new,overrides), $(call new_clock,utterances,overrides): words of all its utterances, speeds of a few
 new = $(BIN)/sst-decode data=tiny_registered2 out=$(OUT)/retest/words seed=0,1,2 timing=0 instrument=0 workers=$(WORKERS) limit=$(or $(LIMIT),null) $(SHARED) $(1)

@@ -19,7 +19,8 @@ from speculative_tts.evaluation.summary import Bootstrap
 from speculative_tts.files import write_atomic
 from speculative_tts.reporting import tables
 
-NAME, LENGTH = "differences", "acceptance_length"
+NAME = "differences"
+WER, TOKENS = "wer", "acceptance_length"
 System = tuple[str, ...]  # a folder, or its pattern, and the beginnings of its runs' names
 
 
@@ -57,7 +58,6 @@ FEW_SSD4 = (FEW_HOURS, "speculative-tolerance-b0.4-k3-s0-87e469c8")
 # eight heads of the small target, trained after it: a best path draws nothing, so one run is all
 FROZEN_PATH = ("mtp", "multi_token-n8-best-union-k3-s0-034e0998")
 FROZEN_HEADS = runs("mtp", "multi_token-n8-none", "s0-e9fe9d00", "s1-d9e2de8a", "s2-0b9f9855")
-RETEST = "registered/retest"  # the second registered list, three seeds
 BY_BASE = {  # how runs' names begin
     "ssd": "speculative-tolerance-b0.4-k3",
     "exact": "speculative-exact-k3",
@@ -85,92 +85,143 @@ TRAINED_SSD2 = runs(TRAINED, "speculative-tolerance-b0.2-k3-s0", "66f56318", "dc
 TRAINED_SSD4 = runs(TRAINED, "speculative-tolerance-b0.4-k3-s0", "8d0886d0", "27f628bc")
 TRAINED_PCG37 = runs(TRAINED, "speculative-group-m37.5-k3-s0", "0a10b67d", "1c8c06b9")
 TRAINED_PCG230 = runs(TRAINED, "speculative-group-m230-k3-s0", "04d8182e", "d212e914")
-RETEST_SSD4 = runs(RETEST, "speculative-tolerance-b0.4-k3", "s0-2063331e", "s1", "s2")
-RETEST_EXACT = runs(RETEST, "speculative-exact-k3", "s0-c9a8a5ef", "s1", "s2")
+RETEST = "registered/retest"  # the second registered list, three seeds
 RETEST_ALONE = runs(RETEST, "target", "s0-5b9a8df2", "s1-ca39653a", "s2-801a0ab2")
+RETEST_EXACT = runs(RETEST, "speculative-exact-k3", "s0-c9a8a5ef", "s1", "s2")
+RETEST_SSD = {  # by the target's own sampler; other runs of these tolerances are PCG's paper's
+    0.1: ("s0-045311e2", "s1-78cf5444", "s2-c5540686"),
+    0.2: ("s0-aca93e4b", "s1-2d52f1cf", "s2-2f581988"),
+    0.4: ("s0-2063331e", "s1", "s2"),
+}
+EXACT35 = runs("ssd", "speculative-exact-k3", "s0", "s1", "s2")  # of the test list
+SSD3 = "speculative-tolerance-b0.3-k3"
+DRAFTS = {  # of the test list: word errors alone, and SSD at 0.3
+    "even12": ("even12 (7 % alone, one seed)", (f"{FINE}/even", f"{SSD3}-s0-7233ef4a")),
+    "even7": ("even7 (16 % alone, one seed)", (f"{FINE}/even", f"{SSD3}-s0-be52f212")),
+    "even9": ("even9 (27 % alone, one seed)", (f"{FINE}/even", f"{SSD3}-s0-8faf28d5")),
+    "even10": ("even10 (32 % alone, one seed)", (f"{FINE}/even", f"{SSD3}-s0-09b4887a")),
+    "paper": ("`draft=paper` (45 % alone, three seeds)", runs("ssd", SSD3, "s0", "s1", "s2")),
+    "even8": ("even8 (60 % alone, one seed)", (f"{FINE}/even", f"{SSD3}-s0-18061d3a")),
+}
+LONG, SHORT = "`ssd-seed0` (about 7 hours, 800 steps)", "`ssd-long` (1.4 hours, 640 steps)"
 
 
 class Pair(NamedTuple):
-    """Two systems: `first` minus `other` in a metric."""
+    """Two systems: `first` minus `other`, in one metric or in several."""
 
     label: str
     first: System
     other: System
-    metric: str = "wer"
+    metrics: tuple[str, ...] = (WER,)
 
 
+def rules(label: str, first: System, other: System) -> Pair:
+    """Return a pair of rules, whose tokens per target pass say whether they are equally long."""
+    return Pair(label, first, other, (WER, TOKENS))
+
+
+def beside_both(
+    key: str, label: str, first: System, target: System, exact: System
+) -> dict[str, Pair]:
+    """Return a system minus the target, the exact rule, which has its distribution, and both."""
+    both = (*target, *exact[1:])
+    return {
+        key: Pair(f"{label} minus target", first, target),
+        f"{key}_exact": Pair(f"{label} minus exact", first, exact),
+        f"{key}_both": Pair(f"{label} minus the mean of target and exact", first, both),
+    }
+
+
+def base_seeds(key: str, label: str, pair: str, *choices: tuple[int, ...]) -> dict[str, Pair]:
+    """Return a pair heard by Whisper base for each choice of seeds."""
+    return {
+        f"{key}_{'_'.join(map(str, seeds))}": Pair(
+            f"{label}, {'seeds' if len(seeds) > 1 else 'seed'} {', '.join(map(str, seeds))}",
+            *by_base(pair, *seeds),
+        )
+        for seeds in choices
+    }
+
+
+def second_list() -> dict[str, Pair]:
+    """Return what rules lose on the second registered list."""
+    tolerance = "speculative-tolerance-b{}-k{}".format
+    systems = {
+        f"ssd{beta}": (f"SSD {beta} by `draft=paper`", runs(RETEST, tolerance(beta, 3), *seeds))
+        for beta, seeds in RETEST_SSD.items()
+    }
+    for key, label, name in (
+        ("layer_ssd0.3", "SSD 0.3", tolerance(0.3, 6)),
+        ("layer_pcg140", "PCG 140", "speculative-group-m140-k6"),
+    ):
+        of = runs(RETEST, f"{name}-recurrent", "s0", "s1", "s2")
+        systems[key] = f"{label} by the layer, lookahead 6,", of
+    pairs = {
+        "retest_exact": Pair("exact by `draft=paper` minus target", RETEST_EXACT, RETEST_ALONE)
+    }
+    for key, (label, system) in systems.items():
+        pairs |= beside_both(f"retest_{key}", label, system, RETEST_ALONE, RETEST_EXACT)
+    return pairs
+
+
+SEEDS = (0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)
 BLOCKS = {
     "Any English sentence, by Whisper tiny.en": {
-        "layer_ssd0.2": Pair("SSD 0.2 by the layer minus target, three seeds", LAYER_SSD2, ALONE),
-        "layer_ssd0.4": Pair("SSD 0.4 by the layer minus target", LAYER_SSD4, ALONE),
-        "layer_pcg37.5": Pair("PCG 37.5 by the layer minus target", LAYER_PCG37, ALONE),
-        "layer_pcg37.5_exact": Pair("the same minus exact by the draft", LAYER_PCG37, EXACT),
-        "layer_pcg37.5_both": Pair(
-            "the same minus the mean of target and exact", LAYER_PCG37, (*ALONE, *EXACT[1:])
+        "layer_ssd0.2": Pair(
+            "SSD 0.2 by the layer (three seeds) minus target (one)", LAYER_SSD2, ALONE
         ),
+        "layer_ssd0.4": Pair("SSD 0.4 by the layer minus target", LAYER_SSD4, ALONE),
+        **beside_both("layer_pcg37.5", "PCG 37.5 by the layer", LAYER_PCG37, ALONE, EXACT),
         "layer_pcg230": Pair("PCG 230 by the layer minus target", LAYER_PCG230, ALONE),
-        "draft_ssd0.2": Pair("SSD 0.2 by the draft minus target, three seeds", DRAFT_SSD2, ALONE),
+        "draft_ssd0.2": Pair(
+            "SSD 0.2 by the draft (three seeds) minus target (one)", DRAFT_SSD2, ALONE
+        ),
         "draft_ssd0.4": Pair("SSD 0.4 by the draft minus target", DRAFT_SSD4, ALONE),
         "draft_pcg230": Pair("PCG 230 by the draft minus target", DRAFT_PCG230, ALONE),
         "exact": Pair("exact by the draft minus target", EXACT, ALONE),
-        "ssd0.2_exact": Pair("SSD 0.2, three seeds, minus exact, by the draft", DRAFT_SSD2, EXACT),
+        "ssd0.2_exact": Pair(
+            "SSD 0.2 (three seeds) minus exact (one), both by the draft", DRAFT_SSD2, EXACT
+        ),
         "ssd0.4_exact": Pair("SSD 0.4 minus exact, both by the draft", DRAFT_SSD4, EXACT),
         "pcg230_exact": Pair("PCG 230 minus exact, both by the draft", DRAFT_PCG230, EXACT),
         "drafters_0.2": Pair(
             "SSD 0.2, the layer minus the draft, three seeds", LAYER_SSD2, DRAFT_SSD2
         ),
         "drafters_0.4": Pair("SSD 0.4, the layer minus the draft", LAYER_SSD4, DRAFT_SSD4),
-        "rules_0.2": Pair("SSD 0.2 minus PCG 37.5, both by the layer", HINT_SSD2, LAYER_PCG37),
-        "rules_0.4": Pair("SSD 0.4 minus PCG 230, both by the layer", LAYER_SSD4, LAYER_PCG230),
-        "draft_rules_0.1": Pair(
-            "PCG 16 minus SSD 0.1, draft, three seeds", DRAFT_PCG16, DRAFT_SSD1
+        "rules_0.2": rules("SSD 0.2 minus PCG 37.5, both by the layer", HINT_SSD2, LAYER_PCG37),
+        "rules_0.4": rules("SSD 0.4 minus PCG 230, both by the layer", LAYER_SSD4, LAYER_PCG230),
+        "draft_rules_0.1": rules(
+            "PCG 16 minus SSD 0.1, both by the draft, three seeds", DRAFT_PCG16, DRAFT_SSD1
         ),
-        "draft_rules_0.3": Pair(
+        "draft_rules_0.3": rules(
             "PCG 37.5 minus SSD 0.3, both by the draft", DRAFT_PCG37, DRAFT_SSD3
         ),
-        "draft_rules_0.4": Pair(
+        "draft_rules_0.4": rules(
             "PCG 230 minus SSD 0.4, both by the draft", DRAFT_PCG230, DRAFT_SSD4
         ),
-        "equal_0.2": Pair("PCG 24 minus SSD 0.2, both by the layer, seeds 1 and 2", *EQUAL_PAIR),
-        "equal_0.2_length": Pair("the same", *EQUAL_PAIR, LENGTH),
-        "trained_0.2": Pair(
+        "equal_0.2": rules("PCG 24 minus SSD 0.2, both by the layer, seeds 1 and 2", *EQUAL_PAIR),
+        "trained_0.2": rules(
             "PCG 37.5 minus SSD 0.2, drafts of training seeds 1 and 2", TRAINED_PCG37, TRAINED_SSD2
         ),
-        "trained_0.2_length": Pair("the same", TRAINED_PCG37, TRAINED_SSD2, LENGTH),
-        "trained_0.4": Pair(
+        "trained_0.4": rules(
             "PCG 230 minus SSD 0.4, drafts of training seeds 1 and 2", TRAINED_PCG230, TRAINED_SSD4
         ),
-        "trained_0.4_length": Pair("the same", TRAINED_PCG230, TRAINED_SSD4, LENGTH),
     },
-    "The same by Whisper base": {
-        "base_ssd0.4": Pair("SSD 0.4 by the draft minus target", BASE_SSD4, BASE_ALONE),
-        "base_ssd0.4_seed1": Pair("the same, seed 1", *by_base("ssd target", 1)),
-        "base_ssd0.4_seed2": Pair("the same, seed 2", *by_base("ssd target", 2)),
-        "base_ssd0.4_both": Pair("the same, seeds 0 and 1", *by_base("ssd target", 0, 1)),
-        "base_ssd0.4_fresh": Pair("the same, seeds 1 and 2", *by_base("ssd target", 1, 2)),
-        "base_ssd0.4_all": Pair("the same, seeds 0, 1 and 2", *by_base("ssd target", 0, 1, 2)),
-        "base_exact": Pair("exact by the draft minus target", BASE_EXACT, BASE_ALONE),
-        "base_exact_fresh": Pair("the same, seeds 1 and 2", *by_base("exact target", 1, 2)),
-        "base_exact_all": Pair("the same, seeds 0, 1 and 2", *by_base("exact target", 0, 1, 2)),
-        "base_ssd0.4_exact": Pair("SSD 0.4 minus exact, both by the draft", BASE_SSD4, BASE_EXACT),
-        "base_ssd0.4_exact_seed1": Pair("the same, seed 1", *by_base("ssd exact", 1)),
-        "base_ssd0.4_exact_seed2": Pair("the same, seed 2", *by_base("ssd exact", 2)),
-        "base_ssd0.4_exact_fresh": Pair("the same, seeds 1 and 2", *by_base("ssd exact", 1, 2)),
-        "base_ssd0.4_exact_all": Pair("the same, seeds 0, 1 and 2", *by_base("ssd exact", 0, 1, 2)),
-        "base_codec": Pair("target minus recordings through the codec", BASE_ALONE, BASE_CODEC),
+    "Any English sentence, by Whisper base": {
+        **base_seeds("base_ssd0.4", "SSD 0.4 by the draft minus target", "ssd target", *SEEDS),
+        **base_seeds("base_exact", "exact by the draft minus target", "exact target", *SEEDS),
+        **base_seeds("base_ssd_exact", "SSD 0.4 minus exact by the draft", "ssd exact", *SEEDS),
+        "base_codec": Pair(
+            "target minus recordings through the codec, 120 sentences", BASE_ALONE, BASE_CODEC
+        ),
         "base_spoken": Pair(
-            "recordings through the codec minus recordings", BASE_CODEC, BASE_SPOKEN
+            "recordings through the codec minus recordings, 120 sentences", BASE_CODEC, BASE_SPOKEN
         ),
     },
-    "35 words, second registered list, by `draft=paper`, three seeds": {
-        "retest_ssd0.4": Pair("SSD 0.4 minus target", RETEST_SSD4, RETEST_ALONE),
-        "retest_ssd0.4_exact": Pair("SSD 0.4 minus exact", RETEST_SSD4, RETEST_EXACT),
-        "retest_ssd0.4_both": Pair(
-            "SSD 0.4 minus the mean of target and exact",
-            RETEST_SSD4,
-            (*RETEST_ALONE, *RETEST_EXACT[1:]),
-        ),
-        "retest_exact": Pair("exact minus target", RETEST_EXACT, RETEST_ALONE),
+    "35 words, second registered list, three seeds": second_list(),
+    "35 words, test list: SSD 0.3 by drafts that err alone on so many words": {
+        f"drafts_{key}": Pair(f"SSD 0.3 by {label} minus exact (three)", system, EXACT35)
+        for key, (label, system) in DRAFTS.items()
     },
     "35 words: heads on the finished small target": {
         "frozen_path": Pair(
@@ -178,21 +229,25 @@ BLOCKS = {
         ),
     },
     "35 words: SSD's own draft": {
-        "hours": Pair("about 7 hours of speech minus 1.4, alone", OWN, FEW),
-        "hours_exact": Pair("the same, exact", OWN_EXACT, FEW_EXACT, LENGTH),
-        "hours_ssd0.4": Pair("the same, SSD 0.4", OWN_SSD4, FEW_SSD4),
-        "layers": Pair("1.4 hours minus `draft=paper`, alone", FEW, PAPER),
+        "hours": Pair(f"{LONG} minus {SHORT}, alone", OWN, FEW),
+        "hours_exact": Pair("the two drafts: exact", OWN_EXACT, FEW_EXACT, (TOKENS,)),
+        "hours_ssd0.4": Pair("the two drafts: SSD 0.4", OWN_SSD4, FEW_SSD4),
+        "layers": Pair(f"{SHORT} minus `draft=paper`, alone", FEW, PAPER),
     },
 }
 CAPTION = (
     "One system minus another, paired by utterance, with 95 % intervals of the bootstrap over "
-    "utterances; p is not corrected for their number. Layer and draft are the recurrent layer and "
-    "the 7-layer draft that ship. Systems are of one decoding seed where nothing else is said; "
-    "target and exact rule on sentences have one by tiny.en."
+    "utterances; p is not corrected for their number. Rules whose tokens per target pass "
+    "differ by more than 3 % (about 0.08) are not at equal length. Layer and draft are the "
+    "recurrent layer and the 7-layer draft that ship. Systems are of one decoding seed where "
+    "nothing else is said; exact is by the draft, of 35 words by `draft=paper`."
 )
 DIFFERENCE = tables.Heading("difference", "", "system")
-WORDS = tables.Heading("WER", "points", "wer_difference")
-LENGTH = tables.Heading("tokens per target pass", "", "acceptance_length_difference")
+COLUMNS = {
+    WER: tables.Heading("WER", "points", "wer_difference"),
+    TOKENS: tables.Heading("tokens per target pass", "", "acceptance_length_difference"),
+}
+SCALES = {WER: 100.0, TOKENS: 1.0}
 
 
 def scores(results: Path, system: System) -> list[ScoreRow]:
@@ -209,13 +264,15 @@ def scores(results: Path, system: System) -> list[ScoreRow]:
 
 
 def line(results: Path, pair: Pair) -> tables.Line:
-    """Return a pair's difference in the column of its metric."""
-    rows = (scores(results, system) for system in (pair.other, pair.first))
-    found = compare_rows(*rows, pair.metric, Bootstrap())
-    empty = {DIFFERENCE: tables.Cell(pair.label), WORDS: tables.Cell(""), LENGTH: tables.Cell("")}
-    if pair.metric == "wer":
-        return empty | {WORDS: tables.Cell.of(found.scaled(100), 1, signed=True)}
-    return empty | {LENGTH: tables.Cell.of(found, signed=True)}
+    """Return a pair's differences, each in the column of its metric."""
+    made = {DIFFERENCE: tables.Cell(pair.label)} | {
+        one: tables.Cell("") for one in COLUMNS.values()
+    }
+    other, first = (scores(results, system) for system in (pair.other, pair.first))
+    for metric in pair.metrics:
+        found = compare_rows(other, first, metric, Bootstrap()).scaled(SCALES[metric])
+        made[COLUMNS[metric]] = tables.Cell.of(found, signed=True)
+    return made
 
 
 def table(results: Path) -> tables.Table:

@@ -34,7 +34,7 @@ ALONE, EXACT, SSD, PCG = "alone", "exact", "ssd_", "pcg_"
 SHIPPED = "tiny:draft_sentences"  # of seed 0
 KINDS = {
     "draft": "Drafts",
-    "recurrent": "Recurrent layers",
+    "recurrent": "Recurrent layers of 400 steps on 320 sequences, not the layer that ships",
     "paper": "Layers 0, 12 and 23, all trained",
     "ssd": "SSD's own draft: layers 0, 1 and 18 to 23, the lower two and the head trained",
 }

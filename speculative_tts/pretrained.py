@@ -6,8 +6,7 @@ from logging import getLogger
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-
+from speculative_tts.state_dicts import opened
 from speculative_tts.texts import some
 from speculative_tts.typed import read_json
 
@@ -44,7 +43,7 @@ def read_part(kind: Any, settings: dict[str, Any], folder: Path, prefix: str, re
     state: dict[str, Any] = {}
     _require_plain(folder, remedy)
     for file in sorted(folder.glob("*.safetensors")):
-        with safe_open(file, framework="pt") as tensors:
+        with opened(file, remedy=remedy) as tensors:
             names = [name for name in tensors.keys() if name.startswith(prefix)]  # noqa: SIM118
             state |= {name.removeprefix(prefix): tensors.get_tensor(name) for name in names}
     if not state:
@@ -124,13 +123,8 @@ def _named(keys: Any) -> list[str]:
 
 def _require_plain(folder: Path, remedy: str) -> None:
     for file in sorted(folder.glob("*.safetensors")):
-        try:
-            with safe_open(file, framework="numpy") as tensors:
-                kinds = {name: tensors.get_slice(name).get_dtype() for name in tensors.keys()}  # noqa: SIM118
-        except (SafetensorError, OSError) as error:
-            raise ValueError(
-                f"{file} is not readable as safetensors ({error}); {remedy}"
-            ) from error
+        with opened(file, "numpy", remedy) as tensors:
+            kinds = {name: tensors.get_slice(name).get_dtype() for name in tensors.keys()}  # noqa: SIM118
         if odd := [f"{name} is {kind}" for name, kind in kinds.items() if kind not in PLAIN]:
             raise ValueError(
                 f"{file} holds quantised numbers without scales: {some(odd)}; {remedy}"

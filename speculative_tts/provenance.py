@@ -10,6 +10,7 @@ import platform
 import re
 import subprocess
 import sys
+import typing
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import Enum
@@ -21,6 +22,7 @@ from speculative_tts import assets
 from speculative_tts.files import file_hash, files_hash, text_hash
 from speculative_tts.records import read_jsonl
 from speculative_tts.schema.common import CheckpointConfig, TransitionsConfig
+from speculative_tts.schema.fields import Aside, said
 from speculative_tts.typed import json_text
 
 ROOT = Path(__file__).parent
@@ -78,18 +80,26 @@ def command_line() -> list[str]:
     return [Path(sys.argv[0]).name, *sys.argv[1:]]
 
 
-def plain(config: Any) -> Any:
-    """Convert a configuration to JSON values: enums by name, shipped paths as `tiny:target`."""
+def plain(config: Any, *, identity: bool = False) -> Any:
+    """Convert a configuration to JSON values: enums by name, shipped paths as `tiny:target`.
+
+    For the `identity` of a result settings are left out as their types say (`fields.Aside`).
+    """
+    again = functools.partial(plain, identity=identity)
     if dataclasses.is_dataclass(config) and not isinstance(config, type):
+        hints = typing.get_type_hints(type(config), include_extras=True) if identity else {}
+        values = {entry.name: getattr(config, entry.name) for entry in dataclasses.fields(config)}
         return {
-            entry.name: plain(getattr(config, entry.name)) for entry in dataclasses.fields(config)
+            name: again(value)
+            for name, value in values.items()
+            if not (mark := said(hints.get(name), Aside)) or not mark.leaves_out(value)
         }
     if isinstance(config, Enum):
         return config.name
     if isinstance(config, dict):
-        return {str(key): plain(value) for key, value in config.items()}
+        return {str(key): again(value) for key, value in config.items()}
     if isinstance(config, list | tuple):
-        return [plain(value) for value in config]
+        return [again(value) for value in config]
     return assets.named(str(config)) if isinstance(config, str | Path) else config
 
 

@@ -4,10 +4,12 @@ import argparse
 import pathlib
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
@@ -55,6 +57,16 @@ def read_torch(path: Path) -> Any:
             "numbers, texts and paths only: where it was made, save its state dict alone "
             "(torch.save(model.state_dict(), <file>))"
         ) from error
+
+
+@contextmanager
+def opened(file: Path, framework: str = "pt", remedy: str = "copy it again") -> Iterator[Any]:
+    """Open a safetensors file; what cannot be read of it is a ValueError that names it."""
+    try:
+        with safe_open(file, framework=framework) as tensors:
+            yield tensors
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{file} is not readable as safetensors ({error}); {remedy}") from error
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:

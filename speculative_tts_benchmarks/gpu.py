@@ -86,7 +86,7 @@ def run_gpu(config: BenchConfig, out: Path) -> int:
             torch.cuda.get_device_properties(device), torch.bfloat16
         ),
         "kernels_per_second": gpu_limits.kernels_per_second(device),
-        "lookahead": config.drafted,
+        "lookahead": int(config.lookahead),
         "provenance": provenance(config),
     }
 
@@ -131,7 +131,7 @@ def rows(
         spec = plain
         if case.rate is not None:
             drafter = recurrent if case.recurrent else second
-            parts = (target, drafter, Tolerance(0.0), size.sampler, (), config.drafted)
+            parts = (target, drafter, Tolerance(0.0), size.sampler, (), int(config.lookahead))
             spec = TossedSpeculation(*parts, rate=case.rate).looping()
         requests = [
             Request(str(row), size.prompt(target, row), None, tokens, tokens, 0)
@@ -145,7 +145,7 @@ def rows(
             spec = Paying(graphs).choose(spec, plain, requests)
         kernels = gpu_limits.kernels_of(spec, requests) if device.type == "cuda" else None
         drafter_of = case.drafter if spec is not plain else ""
-        context, drafted = size.length + tokens / 2, config.drafted if drafter_of else 0
+        context, drafted = size.length + tokens / 2, int(config.lookahead) if drafter_of else 0
         row = {
             "batch": case.batch,
             "rate": case.rate,

@@ -42,7 +42,7 @@ def others(
     systems: dict[str, Decode] = {}
     if config.transformers:
         peer = transformers_of(size, weights, dtype, device)
-        systems |= peer.systems(size.sampler, config.drafted)
+        systems |= peer.systems(size.sampler, int(config.lookahead))
     context, threads = size.length + config.tokens + 1, config.runtime.threads
     for name, make in PEERS.items() if device.type == "cpu" else ():
         systems[name] = _continues(make(weights, dtype, context, threads), size.sampler)

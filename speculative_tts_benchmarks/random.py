@@ -152,7 +152,7 @@ def measured(config: BenchConfig, size: ModelSize) -> dict[str, Any]:
     counts = [one for own in times for one in own.counts]
     return {
         "model": f"{size.title}, {config.runtime.dtype.name}, random weights, "
-        f"{_label(config.rule)}, lookahead {config.drafted}",
+        f"{_label(config.rule)}, lookahead {int(config.lookahead)}",
         "continuations": {name: ratios(config, seconds, name) for name in seconds},
         "seconds": seconds,
         "core_seconds": {name: [one.cores for one in own] for name, own in spent.items()},
@@ -162,7 +162,7 @@ def measured(config: BenchConfig, size: ModelSize) -> dict[str, Any]:
         "acceptance_rate": sum(c.accepted for c in counts) / max(1, sum(c.drafted for c in counts)),
         "steps": steps,
         "context": CONTEXT,
-        "computed_speedup": {rate: computed(steps, rate, config.drafted) for rate in RATES},
+        "computed_speedup": {rate: computed(steps, rate, int(config.lookahead)) for rate in RATES},
         "bytes_per_step": read,
         "bytes_per_second": limits(read, config.runtime.threads),
         "peak_gib": times[0].peak,
@@ -186,7 +186,7 @@ def ours(
     """Return the target alone and with its draft, by name; outcomes are appended to `made`."""
     rule = rule_of(config.rule, target.vocab_size, target.device)
     stops: tuple[int, ...] = ()  # none: every continuation has its length
-    given = (target, LMDrafter(draft), rule, size.sampler, stops, config.drafted)
+    given = (target, LMDrafter(draft), rule, size.sampler, stops, int(config.lookahead))
     speculation = Speculation(*given)
 
     def alone(prompt: Continuation) -> float:
@@ -206,7 +206,7 @@ def _steps(config: BenchConfig, target: CodeLM, draft: CodeLM) -> dict[str, floa
     start = torch.tensor([CONTEXT], device=target.device)
     cases = {
         "target step (1 token)": (target, 1),
-        verify_step(config.drafted): (target, config.drafted + 1),
+        verify_step(int(config.lookahead)): (target, int(config.lookahead) + 1),
         "draft step (1 token)": (draft, 1),
     }
     steps = {}

@@ -33,7 +33,7 @@ def of_checkpoints(config: BenchConfig, engine: Engine) -> dict[str, Decode]:
         raise ValueError(
             f"transformers cannot load {target} or {draft}; give transformers=false"
         ) from error
-    lookahead = USUAL if config.seeks_lookahead else config.drafted
+    lookahead = USUAL if config.seeks_lookahead else int(config.lookahead)
     return peer.systems(engine.sampler, lookahead)
 
 

@@ -108,7 +108,7 @@ def _lookaheads(config: BenchConfig) -> list[int]:
             "sst-train-heads recipe=recurrent makes"
         )
     if not config.seeks_lookahead:
-        return [config.drafted] * len(_rules(config))
+        return [int(config.lookahead)] * len(_rules(config))
     requests = [one.request for one in asked_of(config, base)[:PROBED]]
     engines = [_drafting(config, rule, 1) for rule in _rules(config)]
     return [best(table(engine, requests)).lookahead for engine in engines]

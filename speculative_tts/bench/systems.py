@@ -46,7 +46,7 @@ def lookaheads(
 
 def drafted(config: BenchConfig, pays: Mapping[str, list[LookaheadCost]]) -> Lookaheads:
     """Return the lookaheads to time of every drafter and rule: the one asked for, the best one."""
-    asked = () if config.seeks_lookahead else (config.drafted,)
+    asked = () if config.seeks_lookahead else (int(config.lookahead),)
     return {
         name: [k for k in dict.fromkeys((*asked, best(rows).lookahead)) if k <= len(rows)]
         for name, rows in pays.items()

@@ -125,16 +125,21 @@ def missing_bytes(path: Path) -> int:
 
 
 def readable(path: Path, seconds: float | None = None) -> bool:
-    """Return True for audio by its header, and of at least `seconds` if given.
+    """Return True for audio by its header, and of at least `seconds` if given."""
+    length = duration(path)
+    return length is not None and length >= (seconds or 0.0)
 
-    A file emptied by accident, or cut by a power failure, is not readable.
+
+def duration(path: Path) -> float | None:
+    """Return the seconds of an audio file by its header; None if it cannot be read.
+
+    A file emptied by accident, or cut by a power failure, cannot.
     """
     try:
         whole = path.is_file() and not missing_bytes(path)
-        duration = soundfile.info(path).duration if whole else -1.0
+        return float(soundfile.info(path).duration) if whole else None
     except soundfile.LibsndfileError:
-        return False
-    return duration >= (seconds or 0.0)
+        return None
 
 
 def is_silent(wave: Wave) -> bool:

@@ -76,7 +76,7 @@ CODECS = {
     "snac": "snac:SnacCodec",
     "speechtokenizer": "speechtokenizer:SpeechTokenizerCodec",
     "tiny": "tiny:TinyCodec",
-    "tiny_residual": "tiny_residual:ResidualTinyCodec",
+    "tiny_residual": "tiny:ResidualTinyCodec",
     "xcodec2": "xcodec2:Xcodec2",
 }
 

@@ -1,8 +1,12 @@
-"""Provide the tiny codec: 40 ms speech tokens, one k-means codebook over stacked WORLD frames.
+"""Provide the tiny codecs: 40 ms speech tokens, k-means codebooks over stacked WORLD frames.
 
 A token is four 10 ms frames of 27 features each (see `world.frame_features`); codebook entries live
-in a weighted space where squared distance is a fair error measure. For decoding a postnet corrects
-the entries (`codecs.postnet`) and the weights are undone.
+in a weighted space where squared distance is a fair error measure. `ResidualTinyCodec` is residual
+vector quantisation (Zeghidour et al., 2021): its first layer is a k-means of the features, each
+further layer one of the remainder. The first layer alone is intelligible speech, and a
+VALL-E-shaped target predicts it token by token; the others refine it. `TinyCodec` has one layer,
+and codes without that axis. For decoding a postnet corrects the entries (`codecs.postnet`) and the
+weights are undone.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float, Float32, Float64, Int64
+from jaxtyping import Float32, Float64, Int64
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
@@ -35,13 +39,32 @@ WINDOW = Window(ahead=2, chunk=5)
 
 
 class WorldCodec:
-    """Base of both tiny codecs, which turn weighted WORLD features into codes and back."""
+    """Base of both tiny codecs, which turn weighted WORLD features into codes and back.
+
+    Codebooks hold weighted features; a feature times `weights` is its weighted value.
+    """
 
     sample_rate = world.SAMPLE_RATE
     token_rate = world.SAMPLE_RATE / SAMPLES_PER_TOKEN
     books: ClassVar[str]  # the field that holds the codebooks
     weights: Float32[np.ndarray, " 27"]
     postnet: Postnet | None
+
+    @property
+    def layers(self) -> Float32[np.ndarray, "layers codes 108"]:
+        """Codebooks of all layers, of a single one too."""
+        books: NDArray[np.float32] = vars(self)[self.books]
+        return books.reshape(-1, *books.shape[-2:])
+
+    @property
+    def n_codes(self) -> int:
+        """Number of codebook entries of one layer."""
+        return len(self.layers[0])
+
+    @property
+    def n_layers(self) -> int:
+        """Number of codebooks."""
+        return len(self.layers)
 
     def encode(self, wave: world.Wave) -> Int64[np.ndarray, "*layers tokens"]:
         """Encode every full 40 ms of a mono 16 kHz wave in [-1, 1]."""
@@ -65,7 +88,8 @@ class WorldCodec:
         tensors = {name: array.astype(np.float16) for name, array in halves.items()}
         meta = {
             "format_version": FORMAT_VERSION if self.postnet else BARE,
-            **self.sizes,
+            "n_codes": self.n_codes,
+            **({"n_layers": self.n_layers} if self.books == "codebooks" else {}),
             "sample_rate": self.sample_rate,
             "token_rate": self.token_rate,
             "frames_per_token": FRAMES_PER_TOKEN,
@@ -74,16 +98,16 @@ class WorldCodec:
         write_atomic(folder / "codec.safetensors", save(tensors | {"weights": self.weights}))
         write_json(folder / "codec.json", meta)
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Sizes of the codebooks, for codec.json."""
-        raise NotImplementedError
-
     def encode_features(
         self, features: Float64[np.ndarray, "frames 27"]
     ) -> Int64[np.ndarray, "*layers tokens"]:
         """Encode frame features; frames beyond a multiple of four are dropped."""
-        raise NotImplementedError
+        left = stack_frames(features, self.weights)
+        codes = np.empty((self.n_layers, len(left)), dtype=np.int64)
+        for layer, codebook in enumerate(self.layers):
+            codes[layer] = nearest(left, codebook)
+            left = left - codebook[codes[layer]]
+        return codes if self.books == "codebooks" else codes[0]
 
     def decode_features(
         self, codes: Int64[np.ndarray, "*layers tokens"]
@@ -98,46 +122,30 @@ class WorldCodec:
 
     def look_up(
         self, codes: Int64[np.ndarray, "*layers tokens"]
-    ) -> Float[np.ndarray, "tokens 108"]:
-        """Look up the weighted features of codes in the codebooks."""
-        raise NotImplementedError
+    ) -> Float64[np.ndarray, "tokens 108"]:
+        """Sum the weighted features of codes over the layers that are given.
+
+        Codes of shape (tokens,) are the first layer's. Raise ValueError for codes out of range.
+        """
+        layers = np.atleast_2d(codes)
+        if len(layers) > self.n_layers:
+            raise ValueError(f"codes of {len(layers)} layers; the codec has {self.n_layers}")
+        check_codes(layers, self.n_codes)
+        sums = np.zeros((layers.shape[1], TOKEN_FEATURES))
+        for codebook, layer in zip(self.layers, layers, strict=False):
+            sums += codebook[layer]
+        return sums
 
 
 @dataclass(frozen=True)
 class TinyCodec(WorldCodec):
-    """Codec between waves of 16 kHz and 25 codes per second.
-
-    `codebook` holds weighted features; a feature times `weights` is its weighted value.
-    """
+    """Codec between waves of 16 kHz and 25 codes per second."""
 
     codebook: Float32[np.ndarray, "codes 108"]
     weights: Float32[np.ndarray, " 27"]
     postnet: Postnet | None = None
 
-    n_layers = 1
     books = "codebook"
-
-    @property
-    def n_codes(self) -> int:
-        """Number of codebook entries."""
-        return len(self.codebook)
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """See `WorldCodec`."""
-        return {"n_codes": self.n_codes}
-
-    def encode_features(
-        self, features: Float64[np.ndarray, "frames 27"]
-    ) -> Int64[np.ndarray, " tokens"]:
-        """See `WorldCodec`."""
-        return nearest(stack_frames(features, self.weights), self.codebook)
-
-    def look_up(self, codes: Int64[np.ndarray, " tokens"]) -> Float[np.ndarray, "tokens 108"]:
-        """See `WorldCodec`."""
-        check_codes(codes, self.n_codes)
-        entries: NDArray[np.float32] = self.codebook[codes]
-        return entries
 
     def speaking(self, prompt_codes: np.ndarray, chunk: int | None = None) -> Windowed:  # noqa: ARG002
         """Start an utterance in pieces, whose samples equal the whole utterance's."""
@@ -148,6 +156,28 @@ class TinyCodec(WorldCodec):
     def load(cls, folder: Path) -> TinyCodec:
         """Read a folder that `save` wrote."""
         return cls(*read_codec(folder, "codebook", 2))
+
+
+@dataclass(frozen=True)
+class ResidualTinyCodec(WorldCodec):
+    """Codec between waves of 16 kHz and layers of 25 codes per second."""
+
+    codebooks: Float32[np.ndarray, "layers codes 108"]
+    weights: Float32[np.ndarray, " 27"]
+    postnet: Postnet | None = None
+
+    books = "codebooks"
+
+    @property
+    def codebook(self) -> Float32[np.ndarray, "codes 108"]:
+        """The first layer's entries, the sounds of the codes that a target predicts."""
+        first: NDArray[np.float32] = self.codebooks[0]
+        return first
+
+    @classmethod
+    def load(cls, folder: Path) -> ResidualTinyCodec:
+        """Read a folder that `save` wrote; ValueError for another codec's."""
+        return cls(*read_codec(folder, "codebooks", 3))
 
 
 def read_codec(

@@ -20,29 +20,33 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from speculative_tts.commands import arguments, messages
 from speculative_tts.commands.choices import Choices, implied
 from speculative_tts.commands.composing import (
     CONFIGS,
     Composed,
+    Config,
+    Described,
     SweepPoint,
     compose_one,
     compose_points,
+    name_key,
     register,
+    sources,
+    to_object,
     typed_as,
 )
-from speculative_tts.commands.help import Described, help_text
+from speculative_tts.commands.help import help_text
 from speculative_tts.commands.stdout import reader_may_leave
 from speculative_tts.files import check_folder, reading
 from speculative_tts.schema.common import Device
-from speculative_tts.schema.kinds import asked_for, own_keys
+from speculative_tts.schema.kinds import asked_for
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-Config = TypeVar("Config")
 BAD_INPUT = 2
 INTERRUPTED = 130
 CLUSTER = (("cluster", "cluster.name"),)
@@ -62,7 +66,6 @@ class Command(Described[Config]):
     """A console command: call it with arguments (default: the process's) to get the exit code."""
 
     run: Callable[[Config], int]
-    shorthand: tuple[tuple[str, str], ...] = ()
     implied: Choices = ()
 
     @property
@@ -101,7 +104,7 @@ class Command(Described[Config]):
         Raises ValueError for a mistake in them, with the line that the command would say.
         """
         with self._told():
-            return self._to_object(compose_one(self.name, self._settings(overrides)))
+            return to_object(compose_one(self.name, self._settings(overrides)), self)
 
     def compose_sweep(self, overrides: Sequence[str]) -> list[Config]:
         """Return the configuration object of every point that a command line asks for.
@@ -110,7 +113,7 @@ class Command(Described[Config]):
         """
         with self._told():
             composed = compose_points(self.name, self._settings(overrides))
-            return [self._to_object(point.config) for point in composed.points]
+            return [to_object(point.config, self) for point in composed.points]
 
     def run_point(self, typed: Sequence[str], point: SweepPoint) -> tuple[int, str]:
         """Run a composed configuration; return the exit code and why it is not 0.
@@ -119,13 +122,13 @@ class Command(Described[Config]):
         """
         composed = None
         try:
-            composed = self._to_object(point.config)
+            composed = to_object(point.config, self)
             if getattr(composed, "wandb", False):
                 import wandb  # noqa: F401 - told now, not after an hour, if it is not installed
-            with typed_as([self.program, *typed]), reading(arguments.sources(composed)):
+            with typed_as([self.program, *typed]), reading(sources(composed)):
                 return self.run(composed), "see its log"
         except Exception as error:  # noqa: BLE001 - sorted into user mistakes and defects by _report
-            arguments.name_key(error, composed)
+            name_key(error, composed)
             return self._report(error), str(error)
 
     @contextmanager
@@ -200,26 +203,6 @@ class Command(Described[Config]):
             written.append(arguments.quoted(setting, self.schema))
         return written + implied(written, (*asked_for(self.schema), *self.implied))
 
-    def _to_object(self, config: "DictConfig") -> Config:
-        """Turn a composed configuration into the schema's dataclass.
-
-        Raises ValueError for an unknown key, and for a value that is missing or beyond its limit.
-        """
-        from omegaconf import OmegaConf, open_dict
-
-        with open_dict(config):
-            config.pop("hydra", None)
-            for key in own_keys(self.schema) - config.keys():  # ~key deleted it
-                config[key] = OmegaConf.structured(self.schema)[key]
-        for key in sorted(OmegaConf.missing_keys(config)):
-            words = [word for word, meant in self.shorthand if meant.startswith(f"{key}=")]
-            give = f"one of {', '.join(words)}" if words else f"{key}=<value>"
-            raise ValueError(f"{key} is not set; give {give} (see {self.program} --help)")
-        result = OmegaConf.to_object(config)
-        assert isinstance(result, self.schema)
-        arguments.find_places(result)
-        return result
-
     def _report(self, error: Exception) -> int:
         """Print a line for a mistake (2); a traceback for a defect (1) or with SST_DEBUG=1."""
         line = messages.one_line(error, self.schema)
@@ -251,7 +234,7 @@ def command(
     with.
     """
     about = (sys.modules[run.__module__].__doc__ or "").strip()
-    return Command(name, schema, about, examples, first, run, shorthand, implied)
+    return Command(name, schema, about, examples, first, shorthand, run, implied)
 
 
 @contextmanager

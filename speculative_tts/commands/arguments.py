@@ -1,4 +1,4 @@
-"""Bring a command line into the form that Hydra reads, and give its paths their real places."""
+"""Bring a command line into the form that Hydra reads."""
 
 import re
 from argparse import ArgumentParser, Namespace
@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from speculative_tts.assets import MissingPathError, resolve
-from speculative_tts.schema.fields import Holds, check, given_paths, said, verbatim_keys
+from speculative_tts.schema.fields import verbatim_keys
 
 EXPERIMENTS = re.compile(r"experiment=[\w/-]+(,[\w/-]+)+")
 HYDRAS = ("null", "???")  # values that are Hydra's words even where words are verbatim
@@ -44,7 +43,7 @@ def parse(argv: Sequence[str]) -> Namespace:
     asked = {name: vars(given)[name] for name in HYDRA_FLAGS if vars(given)[name]}
     words = [f"--{name.replace('_', '-')}={value}" for name, value in asked.items()]
     given.flags = [word.removesuffix("=True") for word in words]
-    given.folder = [f"--config-dir={_at_home(given.config_dir)}"] if given.config_dir else []
+    given.folder = [f"--config-dir={at_home(given.config_dir)}"] if given.config_dir else []
     return given
 
 
@@ -84,39 +83,6 @@ def quote(text: str) -> str:
     return f"'{text}'"
 
 
-def find_places(config: object) -> None:
-    """Give every path of a configuration its real place; ValueError for an empty one.
-
-    A path to read may be a shipped file, `tiny:target`. Shells expand ~ only at a word's start.
-    All values are checked first.
-    """
-    check(config)
-    for one in given_paths(config):
-        if not one.value:
-            raise ValueError(f"{one.key} is empty; give a path")
-        place = _at_home(one.value)
-        is_read = said(one.hint, Holds) is Holds.read
-        setattr(one.config, one.name, str(resolve(place)) if is_read else place)
-
-
-def sources(config: object) -> list[Path]:
-    """Return the paths that a configuration reads; ValueError if one would also be written."""
-    read = [one for one in given_paths(config, Holds.read) if Path(one.value).exists()]
-    for out in given_paths(config, Holds.written):
-        for one in read if Path(out.value).exists() else ():
-            if Path(one.value).samefile(out.value):
-                raise ValueError(
-                    f"{out.key}={out.value} is what {one.key} reads; give another {out.key}"
-                )
-    return [Path(one.value) for one in read]
-
-
-def name_key(error: Exception, config: object) -> None:
-    """Add the key that gave a missing path to the error's message."""
-    if isinstance(error, MissingPathError):
-        keys = [one.key for one in given_paths(config, Holds.read) if one.value == str(error.path)]
-        error.args = (": ".join([*keys[:1], str(error)]),)
-
-
-def _at_home(path: str) -> str:
+def at_home(path: str) -> str:
+    """Return a path whose ~ is a real place: shells expand it only at a word's start."""
     return str(Path(path).expanduser()) if path == "~" or path.startswith("~/") else path

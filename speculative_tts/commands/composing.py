@@ -1,4 +1,7 @@
-"""Compose a command's configurations: one, or one per point of a sweep, by Hydra's public API."""
+"""Compose a command's configurations by Hydra's public API, and make objects of them.
+
+One, or one per point of a sweep. Their paths get real places.
+"""
 
 import os
 import sys
@@ -8,16 +11,38 @@ from dataclasses import dataclass
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from speculative_tts.commands.arguments import quote
+from omegaconf import OmegaConf, open_dict
+
+from speculative_tts.assets import MissingPathError, resolve
+from speculative_tts.commands.arguments import at_home, quote
 from speculative_tts.schema.common import Cluster, ClusterConfig
-from speculative_tts.schema.kinds import kinds_in
+from speculative_tts.schema.fields import Holds, check, given
+from speculative_tts.schema.kinds import kinds_in, own_keys
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 CONFIGS = "speculative_tts.configs"
+Config = TypeVar("Config")
+
+
+@dataclass(frozen=True)
+class Described(Generic[Config]):
+    """A command without what it does: how it is composed, and what `--help` shows of it."""
+
+    name: str  # also of its configuration
+    schema: type[Config]
+    about: str
+    examples: tuple[str, ...]  # lines to copy
+    first: tuple[str, ...]  # keys that matter most
+    shorthand: tuple[tuple[str, str], ...]  # short keys and words, and what they stand for
+
+    @property
+    def program(self) -> str:
+        """The name that a user types."""
+        return "sst-" + self.name.replace("_", "-")
 
 
 @dataclass(frozen=True)
@@ -130,6 +155,61 @@ def _search_path(folder: str) -> str:
             "package's configs"
         )
     return f"hydra.searchpath=[{quote(f'file://{place}')}]"
+
+
+def to_object(config: "DictConfig", command: Described[Config]) -> Config:
+    """Turn a composed configuration into the schema's dataclass, with paths at their real places.
+
+    A path to read may be a shipped file, `tiny:target`. Raises ValueError for an unknown key, for a
+    value that is missing, empty or beyond its limit, and for the name of a kind that was changed.
+    """
+    schema = command.schema
+    with open_dict(config):
+        config.pop("hydra", None)
+        for key in own_keys(schema) - config.keys():  # ~key deleted it
+            config[key] = OmegaConf.structured(schema)[key]
+    for key in sorted(OmegaConf.missing_keys(config)):
+        words = [word for word, meant in command.shorthand if meant.startswith(f"{key}=")]
+        give = f"one of {', '.join(words)}" if words else f"{key}=<value>"
+        raise ValueError(f"{key} is not set; give {give} (see {command.program} --help)")
+    for group, known in kinds_in(schema).items():
+        name, kind = config[group].name, OmegaConf.get_type(config[group])
+        if known.get(name) is not kind:
+            (chosen,) = (one for one in known if known[one] is kind)
+            raise ValueError(
+                f"{group}.name={name} renames {group}={chosen}; "
+                f"give {group}=<one of {', '.join(known)}>"
+            )
+    result = OmegaConf.to_object(config)
+    assert isinstance(result, schema)
+    check(result)
+    for one in [one for one in given(result) if one.path]:
+        if not one.value:
+            raise ValueError(f"{one.key} is empty; give a path")
+        place = at_home(one.value)
+        setattr(one.config, one.name, str(resolve(place)) if one.path is Holds.read else place)
+    return result
+
+
+def sources(config: object) -> list[Path]:
+    """Return the paths that a configuration reads; ValueError if one would also be written."""
+    ends = [one for one in given(config) if one.path in (Holds.read, Holds.written)]
+    there = [one for one in ends if Path(one.value).exists()]
+    read = [one for one in there if one.path is Holds.read]
+    for out, one in product((one for one in there if one.path is Holds.written), read):
+        if Path(one.value).samefile(out.value):
+            raise ValueError(
+                f"{out.key}={out.value} is what {one.key} reads; give another {out.key}"
+            )
+    return [Path(one.value) for one in read]
+
+
+def name_key(error: Exception, config: object) -> None:
+    """Add the key that gave a missing path to the error's message."""
+    if isinstance(error, MissingPathError):
+        read = (one for one in given(config) if one.path is Holds.read)
+        keys = [one.key for one in read if one.value == str(error.path)]
+        error.args = (": ".join([*keys[:1], str(error)]),)
 
 
 @contextmanager

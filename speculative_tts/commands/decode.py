@@ -9,6 +9,7 @@ import dataclasses
 import shlex
 import sys
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from speculative_tts.commands import app, choices
@@ -20,19 +21,15 @@ from speculative_tts.runs.folder import (
     PROVENANCE,
     is_done,
     mark_done,
-    read_config,
     read_provenance,
-    read_records,
     shared_caches,
 )
 from speculative_tts.runs.naming import label, run_name, settings
 from speculative_tts.schema.decode import DecodeConfig, System
-from speculative_tts.schema.rules import GroupRule
 from speculative_tts.texts import with_interval
 from speculative_tts.typed import write_json
 
 if TYPE_CHECKING:
-    from speculative_tts.records import DecodeRecord
     from speculative_tts.runs.estimate import Plan
     from speculative_tts.runs.run import AudioSource
 
@@ -42,10 +39,11 @@ planned: "list[Plan]" = []  # plans of the sweep's runs so far
 def run(config: DecodeConfig) -> int:
     """Decode one list with one system."""
     from speculative_tts.progress import progress
-    from speculative_tts.runs.build import build_source
-    from speculative_tts.runs.run import DecodeRun, finished
+    from speculative_tts.runs.run import SOURCES, DecodeRun, finished
 
-    config, found = _settled(config)
+    found: dict[str, Any] = {}
+    if config.system is System.speculative and isinstance(config.lookahead, str):
+        config, found = _settled(config)
     if config.plan:
         return _plan(dataclasses.replace(config, match=None, plan=False))
     if config.match is not None:
@@ -53,13 +51,12 @@ def run(config: DecodeConfig) -> int:
 
         config = matched(config, run)
     items = spread(read_list(Path(config.data.path)), config.limit)
-    swapped = swap_source(config) if config.system is System.swap else {}
     folder = app.require_writable(config.out) / run_name(config)
     there = finished(folder)
     if is_done(folder) and all(item.id in there for item in items):
         print(f"{folder}: done already, skipped{_by_other_code(folder)}")
         return 0
-    source = build_source(config, swapped)
+    source = resolve_name(SOURCES[config.system])(config)
     decode = DecodeRun(source, folder)
     decode.start(items)  # a mistake leaves no empty run
     with held(app.require_writable(folder), "out=<other folder>"):
@@ -74,16 +71,12 @@ def run(config: DecodeConfig) -> int:
         if config.wandb:
             _track(config, folder)
     print(f"{folder}: {len(items)} utterances ({done} of them from an earlier run{earlier})")
-    if part := source.facts.get("in_python"):
-        print(f"  {part} has no native round: compare tokens a round, not seconds")
-    print(_found(config.system, config.out, folder))
+    print(_found(config.system, config.out, folder, source.facts.get("in_python")))
     return 0
 
 
 def _settled(config: DecodeConfig) -> tuple[DecodeConfig, dict[str, Any]]:
-    """Replace lookahead=auto by a number; return the measurements that it rests on too."""
-    if config.system is not System.speculative or isinstance(config.lookahead, int):
-        return config, {}
+    """Replace lookahead=auto or adaptive by a number; return the measurements it rests on too."""
     from speculative_tts.costs.lookahead import settled, told, written_out
 
     config = written_out(config)
@@ -103,13 +96,16 @@ def _settled(config: DecodeConfig) -> tuple[DecodeConfig, dict[str, Any]]:
     return given, found
 
 
-def _found(system: System, out: str, folder: Path) -> str:
-    """Describe the figures of a run's counts, with intervals, and name the next command."""
+def _found(system: System, out: str, folder: Path, in_python: str | None) -> str:
+    """Describe the figures of a run's counts, with intervals, and name the next command.
+
+    `in_python` is a part that has no native round, which makes its seconds slow.
+    """
     from speculative_tts.evaluation.registry import METRICS
     from speculative_tts.evaluation.sources import decoded_rows
     from speculative_tts.evaluation.summary import Bootstrap, interval
 
-    rows = decoded_rows(folder)
+    rows, command = decoded_rows(folder), f"sst-eval runs={shlex.quote(out)}"
 
     def told(name: str, text: str) -> str:
         metric = METRICS[name]
@@ -126,16 +122,16 @@ def _found(system: System, out: str, folder: Path) -> str:
         told("acceptance_length", "{} tokens a round"),
         told("first_audio_ms", "first audio after {} ms"),
     )
-    said = ", ".join(filter(None, found))
-    next_ = f"  next: sst-eval runs={shlex.quote(out)}"
-    return f"  {said}\n{next_}" if said else next_
+    slow = f"{in_python} has no native round: compare tokens a round, not seconds"
+    lines = (slow if in_python else "", ", ".join(filter(None, found)))
+    return "\n".join(f"  {line}" for line in (*filter(None, lines), f"next: {command}"))
 
 
 def _plan(config: DecodeConfig) -> int:
     """Print the cost of a run, and of the sweep's runs so far."""
     from speculative_tts.provenance import peak_gib
-    from speculative_tts.runs.build import build_source
     from speculative_tts.runs.estimate import Plan, plan
+    from speculative_tts.runs.run import SOURCES
 
     if not app.job_number():
         planned.clear()
@@ -144,7 +140,7 @@ def _plan(config: DecodeConfig) -> int:
     if config.system is System.swap:  # its source run need not exist yet
         found = Plan(runs=1, utterances=len(items))
     else:
-        found = plan(build_source(config, {}), folder, items)
+        found = plan(resolve_name(SOURCES[config.system])(config), folder, items)
     planned.append(found)
     print(f"{folder}: {found}")
     if len(planned) > 1:
@@ -210,28 +206,6 @@ def _memory(cache: Path) -> dict[str, Any]:
 
     speed = memory_speed()
     return {"memory": {"gb_per_second": speed, "quiet": quiet_speed(cache, speed)}}
-
-
-def swap_source(config: DecodeConfig) -> "dict[str, DecodeRecord]":
-    """Read the records of the target's run that system=swap starts from.
-
-    Raises ValueError if there is no such finished run, or no groups to swap within.
-    """
-    if not isinstance(config.rule, GroupRule):
-        raise ValueError(
-            f"system=swap swaps within groups, and rule is {config.rule.name}; give rule=group"
-        )
-    target = dataclasses.replace(config, system=System.target, source=None)
-    folder = Path(config.source or Path(config.out) / run_name(target))
-    if not is_done(folder):
-        raise ValueError(
-            f"{folder} is no finished run; system=swap needs the target's, made by "
-            "sst-decode system=target with the same settings, or source=<its folder>"
-        )
-    made = read_config(folder)
-    if made.get("system") != System.target.name:
-        raise ValueError(f"{folder} is a run of system={made.get('system')}, not of the target")
-    return read_records(folder)
 
 
 main = app.command(

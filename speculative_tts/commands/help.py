@@ -13,10 +13,10 @@ from enum import Enum
 from importlib.resources import files
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from speculative_tts.assets import configurations, kinds_of
-from speculative_tts.commands.composing import CONFIGS, compose_one
+from speculative_tts.commands.composing import CONFIGS, Described, compose_one
 from speculative_tts.schema.fields import limit_of
 from speculative_tts.schema.kinds import kinds
 
@@ -34,25 +34,8 @@ SEVERAL = {  # groups that set keys of other groups
     "method": "A method by its name: sets system and rule.",
     "recipe": "Settings that suit a target, or made a shipped model.",
 }
-Config = TypeVar("Config")
 MANY = 12
 WIDEST = 40  # a longer key=default gets a line of its own
-
-
-@dataclasses.dataclass(frozen=True)
-class Described(Generic[Config]):
-    """The part of a command that `--help` shows."""
-
-    name: str  # also of its configuration
-    schema: type[Config]
-    about: str
-    examples: tuple[str, ...]  # lines to copy
-    first: tuple[str, ...]  # keys that matter most
-
-    @property
-    def program(self) -> str:
-        """The name that a user types."""
-        return "sst-" + self.name.replace("_", "-")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import soundfile
-
-from speculative_tts.codecs.audio import readable
+from speculative_tts.codecs.audio import duration
 from speculative_tts.corpora.libritts import SUFFIXES, locate, text_of
 from speculative_tts.corpora.published import Listed
 from speculative_tts.ids import check_names
@@ -54,7 +52,7 @@ def _item(row: Listed, root: Path | None, parts: list[str], beside: Path) -> Lis
         return f"prompt {row.prompt_audio or row.prompt_id}"
     if audio is None and (row.audio is not None or row.prompt_audio is None):
         return f"audio {row.audio or row.id}"  # a list of paths may have no recording of a row
-    if broken := [path.name for path in (prompt, audio) if path and not _seconds(path)]:
+    if broken := [path.name for path in (prompt, audio) if path and not duration(path)]:
         return f"sound in {broken[0]}"
     text = row.text or (text_of(audio) if audio else None)
     prompt_text = row.prompt_text or text_of(prompt)
@@ -82,14 +80,6 @@ def _audio(
     return (found[0].resolve(), found[1]) if found else (None, "")
 
 
-def _seconds(path: Path) -> float:
-    """Return the length of a recording by its header; 0 if it holds no readable audio."""
-    if not readable(path):
-        return 0.0
-    header = soundfile.info(str(path))
-    return float(header.frames / header.samplerate)
-
-
 def recordings(root: Path, parts: list[str]) -> tuple[dict[Path, float], list[str]]:
     """Return the seconds of each recording of a corpus, and the names of unreadable files."""
     there = [
@@ -97,7 +87,7 @@ def recordings(root: Path, parts: list[str]) -> tuple[dict[Path, float], list[st
         for part in parts
         for path in sorted(p for s in SUFFIXES for p in (root / part).glob(f"*/*/*{s}"))
     ]
-    seconds = {path: _seconds(path) for path in there}
+    seconds = {path: duration(path) or 0.0 for path in there}
     unreadable = [str(path.relative_to(root)) for path in there if not seconds[path]]
     return {path: length for path, length in seconds.items() if length}, unreadable
 

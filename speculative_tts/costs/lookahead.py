@@ -32,7 +32,6 @@ from speculative_tts.files import held
 from speculative_tts.native.library import kernel_label
 from speculative_tts.provenance import hardware, plain, signature, source_hash
 from speculative_tts.records import ListItem, read_list, spread
-from speculative_tts.runs.naming import PLACES, remove
 from speculative_tts.runs.voices import encode_file, prompt_of
 from speculative_tts.schema.common import Device
 from speculative_tts.schema.decode import EngineConfig
@@ -171,9 +170,9 @@ def _measured(config: EngineConfig, kept: ModelCache | None) -> dict[str, Any]:
 def cost_key(config: EngineConfig) -> str:
     """Return a key that is equal for configurations with the same best lookahead."""
     read = (*READS, *config.drafter.reads)
-    values = {key: value for key, value in plain(config).items() if key in read}
-    for key in (*PLACES, "runtime.warmup"):
-        remove(values, key)
+    every = plain(config, identity=True)
+    values = {key: value for key, value in every.items() if key in read}
+    del values["runtime"]["warmup"]
     values["runtime"]["kernels"] = kernel_label(config.runtime)
     machine = hardware(on_gpu=config.runtime.device is Device.cuda)
     del machine["threads"]

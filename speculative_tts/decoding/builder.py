@@ -169,6 +169,11 @@ class Builder:
         return functional.pad(known, (0, 0, 0, self._width - len(known)), value=torch.nan)
 
     @property
+    def lookahead(self) -> int:
+        """Tokens drafted a round."""
+        return int(self.config.lookahead)
+
+    @property
     def _width(self) -> int:
         return self.layout.width(text_rows=bool(self.sampling.text_rows))
 
@@ -200,9 +205,9 @@ class Builder:
     def speculation(self) -> Speculation:
         """Return the drafter, the target that verifies, and the rule."""
         config, slots = self.config, slots_of(self.layout)
-        if by_depth(self.layout) and slots and config.drafted >= len(slots.sizes):
+        if by_depth(self.layout) and slots and self.lookahead >= len(slots.sizes):
             raise ValueError(
-                f"lookahead {config.drafted} is a frame of {len(slots.sizes)} codes or more, and a "
+                f"lookahead {self.lookahead} is a frame of {len(slots.sizes)} codes or more, and a "
                 "draft may reach into the next frame alone; lower it"
             )
         drafter: Drafter | CacheReader = resolve_name(config.drafter.built_by)(config.drafter, self)
@@ -213,7 +218,7 @@ class Builder:
                 self.facts["in_python"] = f"sampler {type(self.sampler).__name__}"
             elif native_rule(rule) is None:
                 self.facts["in_python"] = f"rule {config.rule.name}"
-        given = (self.sampler, self.layout.stop_ids, config.drafted)
+        given = (self.sampler, self.layout.stop_ids, self.lookahead)
         target = drafter.verifier if isinstance(drafter, CacheReader) else self.target
         return Speculation(target, drafter, rule, *given)
 

@@ -1,6 +1,7 @@
 """Compute mel spectrograms in numpy, equal to librosa's defaults.
 
-Slaney's scale and norm, a periodic Hann window, centred frames padded with zeros.
+Slaney's scale and norm, a periodic Hann window, centred frames padded with zeros. The filters of
+transformers stand at the bins of an even transform, and DNSMOS has one of 321 samples.
 """
 
 import functools
@@ -13,25 +14,13 @@ from speculative_tts.evaluation.audio import SAMPLE_RATE, Wave
 Array = npt.NDArray[np.float64]
 
 
-def mel_of_hertz(hertz: Array) -> Array:
-    """Convert Hz to Slaney's mel scale: linear below 1 kHz, logarithmic above."""
-    linear = hertz * 3.0 / 200.0
-    above = 15.0 + np.log(np.maximum(hertz, 1e-10) / 1000.0) * 27.0 / np.log(6.4)
-    return np.where(hertz >= 1000.0, above, linear)
-
-
-def hertz_of_mel(mel: Array) -> Array:
-    """Convert mel to Hz, the inverse of `mel_of_hertz`."""
-    return np.where(
-        mel >= 15.0, 1000.0 * np.exp((mel - 15.0) * np.log(6.4) / 27.0), mel * 200.0 / 3.0
-    )
-
-
 @functools.cache
 def mel_filters(fft: int, mels: int) -> Array:
     """Return triangular filters of unit area from 0 to 8 kHz, shape [mels, fft // 2 + 1]."""
-    top = mel_of_hertz(np.array([SAMPLE_RATE / 2.0]))[0]
-    edges = hertz_of_mel(np.linspace(0.0, top, mels + 2))
+    from transformers.audio_utils import hertz_to_mel, mel_to_hertz
+
+    top = hertz_to_mel(SAMPLE_RATE / 2.0, mel_scale="slaney")
+    edges = np.asarray(mel_to_hertz(np.linspace(0.0, top, mels + 2), mel_scale="slaney"))
     bins = np.fft.rfftfreq(fft, 1.0 / SAMPLE_RATE)
     widths = np.diff(edges)
     ramps = edges[:, None] - bins[None, :]

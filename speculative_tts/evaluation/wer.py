@@ -138,6 +138,8 @@ def compare(
     text: str, heard: str, plain: Normaliser = normalise, *, one_numeral: bool = False
 ) -> Columns:
     """Return WER and CER columns of one utterance from its text and its transcript."""
+    import jiwer
+
     reference, hypothesis = plain(text), plain(heard)
     found = {
         "empty_text": not reference,
@@ -147,7 +149,9 @@ def compare(
         "other_script": any(not plain(letter) for letter in sorted(set(text)) if _is_other(letter)),
     }
     flags = [name for name, there in found.items() if there]
-    edits = word_edits(reference, hypothesis) | character_edits(reference, hypothesis)
+    spelled = jiwer.process_characters(reference, hypothesis)
+    edits = word_edits(reference, hypothesis) | {"characters": len(reference)}
+    edits |= _counts(spelled, "character_")
     return {"hypothesis": hypothesis, "flags": flags} | edits
 
 
@@ -161,38 +165,19 @@ def word_edits(reference: str, hypothesis: str) -> Columns:
 
     An empty reference has no first word, and counts every heard word as an insertion.
     """
-    if not reference:
-        return _counts("", 0, 0, 0, 0, len(hypothesis.split()))
     import jiwer
 
     out = jiwer.process_words(reference, hypothesis)
-    length = len(reference.split())
+    counts = {"words": len(reference.split())} | _counts(out)
+    if not reference:
+        return counts
     parts = out.alignments[0]
     heard = any(part.type == "equal" and part.ref_start_idx == 0 for part in parts)
     last = parts[-1]
     lost = last.ref_end_idx - last.ref_start_idx if last.type == "delete" else 0
-    counts = _counts("", length, out.hits, out.substitutions, out.deletions, out.insertions)
     return counts | {"first_word_lost": int(not heard), "last_words_lost": lost}
 
 
-def character_edits(reference: str, hypothesis: str) -> Columns:
-    """Count edits by characters, spaces included."""
-    if not reference:
-        return _counts("character_", 0, 0, 0, 0, len(hypothesis))
-    import jiwer
-
-    out = jiwer.process_characters(reference, hypothesis)
-    edits = (out.hits, out.substitutions, out.deletions, out.insertions)
-    return _counts("character_", len(reference), *edits)
-
-
-def _counts(
-    prefix: str, length: int, hits: int, substitutions: int, deletions: int, insertions: int
-) -> Columns:
-    return {
-        "characters" if prefix else "words": length,
-        f"{prefix}hits": hits,
-        f"{prefix}substitutions": substitutions,
-        f"{prefix}deletions": deletions,
-        f"{prefix}insertions": insertions,
-    }
+def _counts(out: Any, prefix: str = "") -> Columns:
+    """Return what jiwer counted, spaces among the characters."""
+    return {f"{prefix}{name}": getattr(out, name) for name in ("hits", *EDITS)}

@@ -1,31 +1,23 @@
 """Check, store and read raters' answers, and decide whose count.
 
-A sheet is what a browser sends or downloads. The answers of all browsers are in one SQLite file
-(`Store`), or in one file per browser.
+A sheet is what a browser sends or downloads; the answers of a browser are in one file (`store`).
 """
 
-import json
 import re
-import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from speculative_tts.listening.key import Key, Role, Trial
 from speculative_tts.schema.fields import Limit, NonNegative, Whole
 from speculative_tts.texts import some
-from speculative_tts.typed import json_text, read_json, typed
+from speculative_tts.typed import read_json, typed, write_json
 
-DATABASE = "answers.sqlite"
 SESSION = re.compile(r"[0-9a-f]{32}")
 LONGEST_NAME = 100
-TABLE = (
-    "CREATE TABLE IF NOT EXISTS answers (session TEXT, trial INTEGER, test TEXT, rater INTEGER, "
-    "name TEXT, vals TEXT, seconds REAL, plays INTEGER, "
-    "at TEXT DEFAULT CURRENT_TIMESTAMP, PRIMARY KEY (session, trial))"
-)
+AGAIN = "ask the rater for it again"
 HIGH, LOW = 4, 2  # on 1 to 5: least rating of a high check, largest of a low one
 
 
@@ -110,82 +102,36 @@ def _check_answer(key: Key, rater: int, answer: Answer, where: object) -> None:
         )
 
 
-class Store:
-    """Answers in one SQLite file; they are on disk when `add` returns."""
+def store(folder: Path, key: Key, sheet: Sheet) -> None:
+    """Add a sheet to its browser's file, which is on disk when this returns.
 
-    def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._base = sqlite3.connect(path)
-        self._base.execute("PRAGMA journal_mode=DELETE")  # one file, also while it is open
-        self._base.execute("PRAGMA synchronous=EXTRA")
-        with self._base:
-            self._base.execute(TABLE)
-
-    def add(self, sheet: Sheet) -> None:
-        """Store a sheet's answers; a later answer of the same browser replaces the earlier one."""
-        rows = [
-            (
-                *(sheet.session, one.trial, sheet.test, sheet.rater, sheet.name),
-                *(json_text(one.values), one.seconds, one.plays),
-            )
-            for one in sheet.answers
-        ]
-        with self._base:
-            self._base.executemany(
-                "INSERT OR REPLACE INTO answers (session, trial, test, rater, name, vals, seconds, "
-                "plays) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                rows,
-            )
-
-    def close(self) -> None:
-        """Close the file."""
-        self._base.close()
+    A later answer of the same browser to a trial replaces the earlier one.
+    """
+    path = folder / f"{sheet.rater}-{sheet.session}.json"
+    earlier = _sheets([path], key) if path.is_file() else []
+    (whole,) = _join([*earlier, sheet])
+    write_json(path, asdict(whole))
 
 
 def read_answers(place: Path, key: Key) -> list[Sheet]:
-    """Read the sheets of a server's file or of a folder; raise ValueError where there is none."""
-    if place.is_dir():
-        files = sorted([*place.glob("*.json"), *place.glob("*.sqlite")])
-    else:
-        files = [place] if place.is_file() else []
-    sheets = [one for file in files for one in _sheets(file, key)]
+    """Read the sheets of a file or of a folder; raise ValueError where there is none."""
+    alone = [place] if place.is_file() else []
+    sheets = _sheets(sorted(place.glob("*.json")) if place.is_dir() else alone, key)
     if not sheets:
         raise ValueError(
-            f"answers={place} holds no answers (*.json of raters, or {DATABASE} of sst-listen "
-            "serve); give answers=<folder>"
+            f"answers={place} holds no answers (*.json of raters or of sst-listen serve); give "
+            "answers=<folder>"
         )
     return _join(sheets)
 
 
-def _sheets(file: Path, key: Key) -> list[Sheet]:
-    if file.suffix != ".sqlite":
-        return [parse_sheet(key, read_json(file, "ask the rater for it again"), file)]
-    sheets = []
-    for test, rater, name, session, trial, values, seconds, plays in _rows(file):
-        answer = {"trial": trial, "values": json.loads(values), "seconds": seconds, "plays": plays}
-        row = {"test": test, "rater": rater, "name": name, "session": session, "answers": [answer]}
-        sheets.append(parse_sheet(key, row, file))
-    return sheets
-
-
-def _rows(file: Path) -> list[tuple[Any, ...]]:
-    """Read all answers in a server's file."""
-    base = sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True)
-    try:
-        return base.execute(
-            "SELECT test, rater, name, session, trial, vals, seconds, plays FROM answers"
-        ).fetchall()
-    except sqlite3.Error as error:
-        raise ValueError(
-            f"{file} is not a file of sst-listen serve ({error}); give another"
-        ) from error
-    finally:
-        base.close()
+def _sheets(files: Iterable[Path], key: Key) -> list[Sheet]:
+    return [parse_sheet(key, read_json(file, AGAIN), file) for file in files]
 
 
 def has_answers(place: Path) -> bool:
     """Return True if a folder holds answers."""
-    return any(place.glob("*.json")) or any(_rows(one) for one in place.glob("*.sqlite"))
+    return any(place.glob("*.json"))
 
 
 def _join(sheets: Iterable[Sheet]) -> list[Sheet]:

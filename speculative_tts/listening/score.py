@@ -1,9 +1,10 @@
 """Score a test's answers: means with intervals, differences, agreement, and figures for tables."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from speculative_tts.evaluation.statistics import LEVEL, Measure, holm
 from speculative_tts.listening.answers import RatedTrial, Screened
 from speculative_tts.listening.crossed import Spread, cross
 from speculative_tts.listening.design import PAIRS
-from speculative_tts.listening.key import Key, Role
+from speculative_tts.listening.key import Key
 from speculative_tts.schema.listen import ListeningTest
 from speculative_tts.typed import write_json
 
@@ -25,6 +26,16 @@ AGREEMENT: dict[ListeningTest, Level] = {
     ListeningTest.cmos: "ordinal",
     ListeningTest.ab: "nominal",
 }
+
+
+class Opinion(NamedTuple):
+    """What a rater said of a system: `item` names what was heard, in any order."""
+
+    rater: str
+    item: str
+    utterance: str
+    system: str
+    value: float
 
 
 @dataclass(frozen=True)
@@ -54,16 +65,12 @@ def score(key: Key, screened: Screened, draws: int, seed: int) -> Scores:
     """Compute the figures of the raters who count; raise ValueError when none does."""
     if not screened.counted:
         raise ValueError(f"no rater counts: {'; '.join(screened.reasons)}; ask more raters")
-    real = {
-        rater: [one for one in rated if not key.is_check(one.trial)]
-        for rater, rated in screened.counted.items()
-    }
-    if key.test in PAIRS:
-        ratings: dict[str, list[Rating]] = {}
-        differences = _preferences(key, real)
-    else:
-        ratings = _ratings(key, real)
-        differences = _differences(key, ratings)
+    opinions = list(_opinions(key, screened.counted))
+    said: dict[str, list[Rating]] = {one.name: [] for one in key.systems}
+    for one in opinions:
+        said[one.system].append((one.rater, one.utterance, one.value))
+    differences = said if key.test in PAIRS else _differences(key, said)
+    ratings = {} if key.test in PAIRS else {name: own for name, own in said.items() if own}
     means = {name: _mean(key, own, draws, seed) for name, own in ratings.items()}
     by_system = {name: cross(rows) for name, rows in differences.items() if rows}
     estimates = {name: one.estimate(draws, seed) for name, one in by_system.items()}
@@ -79,19 +86,24 @@ def score(key: Key, screened: Screened, draws: int, seed: int) -> Scores:
         )
         for (name, one), p in zip(estimates.items(), corrected, strict=True)
     ]
-    return Scores(means, tuple(pairs), alpha(key, real), len(real), screened)
+    agreement = alpha(opinions, AGREEMENT[key.test])
+    return Scores(means, tuple(pairs), agreement, len(screened.counted), screened)
 
 
-def _ratings(key: Key, real: Mapping[str, Sequence[RatedTrial]]) -> dict[str, list[Rating]]:
-    """Return the ratings of each system, in the key's order."""
-    ratings: dict[str, list[Rating]] = {one.name: [] for one in key.systems}
-    for rater, rated in real.items():
+def _opinions(key: Key, counted: Mapping[str, Sequence[RatedTrial]]) -> Iterator[Opinion]:
+    """Yield what each rater said of a system, checks left out.
+
+    Of a pair it is how far the other system was preferred to the baseline.
+    """
+    for rater, rated in counted.items():
         for one in rated:
-            for name, value in zip(one.trial.clips, one.values, strict=True):
-                clip = key.clips[name]
-                if clip.role is Role.system:
-                    ratings[clip.system].append((rater, clip.utterance, value))
-    return {name: rows for name, rows in ratings.items() if rows}
+            if key.is_check(one.trial):
+                continue
+            *_, last = clips = [key.clips[name] for name in one.trial.clips]
+            turned = len(clips) == 2 and last.system == key.systems[0].name
+            judged, value = (clips[0], -one.values[0]) if turned else (last, one.values[0])
+            item = " ".join(sorted(one.trial.clips))
+            yield Opinion(rater, item, judged.utterance, judged.system, value)
 
 
 def _differences(key: Key, ratings: Mapping[str, Sequence[Rating]]) -> dict[str, list[Rating]]:
@@ -99,28 +111,15 @@ def _differences(key: Key, ratings: Mapping[str, Sequence[Rating]]) -> dict[str,
 
     Effects of the rater and of the sentence cancel.
     """
-    baseline = {row[:2]: row[2] for row in ratings.get(key.systems[0].name, ())}
+    baseline = {row[:2]: row[2] for row in ratings[key.systems[0].name]}
     return {
         one.name: [
             (rater, utterance, value - baseline[rater, utterance])
-            for rater, utterance, value in ratings.get(one.name, ())
+            for rater, utterance, value in ratings[one.name]
             if (rater, utterance) in baseline
         ]
         for one in key.systems[1:]
     }
-
-
-def _preferences(key: Key, real: Mapping[str, Sequence[RatedTrial]]) -> dict[str, list[Rating]]:
-    """Return each other system's answers, positive where it was preferred to the baseline."""
-    votes: dict[str, list[Rating]] = {one.name: [] for one in key.systems[1:]}
-    for rater, rated in real.items():
-        for one in rated:
-            first, second = (key.clips[name] for name in one.trial.clips)
-            if second.system in votes:
-                votes[second.system].append((rater, second.utterance, one.values[0]))
-            else:
-                votes[first.system].append((rater, first.utterance, -one.values[0]))
-    return votes
 
 
 def _votes(rows: Iterable[Rating]) -> tuple[int, int, int]:
@@ -142,30 +141,21 @@ def _mean(key: Key, rows: Sequence[Rating], draws: int, seed: int) -> MeanRating
     return MeanRating(one.value, one.low, one.high, half, sd, n, raters, key.id)
 
 
-def alpha(key: Key, real: Mapping[str, Sequence[RatedTrial]]) -> float | None:
+def alpha(opinions: Iterable[Opinion], level: Level) -> float | None:
     """Return Krippendorff's alpha of raters who judged the same clips; None if nothing differs."""
     import krippendorff
 
-    rows: list[dict[str, float]] = []
-    for rated in real.values():
-        own: dict[str, float] = {}
-        for one in rated:
-            if key.test in PAIRS:
-                turned = one.trial.clips != sorted(one.trial.clips)
-                pair = " ".join(sorted(one.trial.clips))
-                own[pair] = -one.values[0] if turned else one.values[0]
-            else:
-                given = zip(one.trial.clips, one.values, strict=True)
-                own |= {clip: v for clip, v in given if key.clips[clip].role is Role.system}
-        rows.append(own)
-    clips = sorted({clip for own in rows for clip in own})
-    table = np.array([[own.get(clip, np.nan) for clip in clips] for own in rows])
+    rows: dict[str, dict[str, float]] = defaultdict(dict)
+    for one in opinions:
+        rows[one.rater][one.item] = one.value
+    items = sorted({item for own in rows.values() for item in own})
+    table = np.array([[own.get(item, np.nan) for item in items] for own in rows.values()])
+    table = table.reshape(len(rows), len(items))
     several = np.sum(~np.isnan(table), axis=0) > 1
     known = table[:, several]
     if np.unique(known[~np.isnan(known)]).size < 2:
         return None
-    kind = AGREEMENT[key.test]
-    return float(krippendorff.alpha(reliability_data=known, level_of_measurement=kind))
+    return float(krippendorff.alpha(reliability_data=known, level_of_measurement=level))
 
 
 def write(folder: Path, key: Key, scores: Scores) -> tuple[list[Path], list[Path]]:

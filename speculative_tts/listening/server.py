@@ -1,7 +1,7 @@
 """Serve a test to browsers and store their answers: one process, one writer, no lost answer.
 
-`POST answers` returns 200 once the answers are on disk. Nothing that a browser sends names a file,
-and none of it is shown to another browser.
+`POST answers` returns 200 once the answers are on disk. Of what a browser sends its rater's number
+and its session, both checked, name a file, and nothing is shown to another browser.
 """
 
 import json
@@ -19,7 +19,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from speculative_tts.files import held
-from speculative_tts.listening.answers import DATABASE, Store, parse_sheet
+from speculative_tts.listening.answers import parse_sheet, store
 from speculative_tts.listening.key import ANSWERS, SITE, Key, read_key
 
 LARGEST = 1_000_000  # bytes of a sheet; a thousand answers take a tenth of that
@@ -35,8 +35,8 @@ HEADERS = {
 }
 
 
-def application(folder: Path, key: Key, store: Store) -> Starlette:
-    """Return the web application for a test's folder; answers go to `store`."""
+def application(folder: Path, key: Key) -> Starlette:
+    """Return the web application for a test's folder."""
 
     async def answers(request: Request) -> Response:
         if request.headers.get("content-type", "").partition(";")[0] != "application/json":
@@ -50,7 +50,7 @@ def application(folder: Path, key: Key, store: Store) -> Starlette:
             sheet = parse_sheet(key, json.loads(body), "answers")
         except (ValueError, RecursionError) as error:
             return _refused(str(error), 400)
-        store.add(sheet)
+        store(folder / ANSWERS, key, sheet)
         return JSONResponse({"saved": len(sheet.answers)})
 
     return Starlette(
@@ -69,13 +69,9 @@ def serve(folder: Path, host: str, port: int, ready: Callable[[str], None]) -> N
     if not (folder / SITE / "index.html").is_file():
         raise ValueError(f"{folder / SITE} is gone; make the test again")
     with held(folder / ANSWERS, instead="another folder"), _listening(host, port) as place:
-        store = Store(folder / ANSWERS / DATABASE)
-        try:
-            ready(f"http://{host}:{place.getsockname()[1]}/")
-            config = uvicorn.Config(application(folder, key, store), log_level="warning")
-            uvicorn.Server(config).run(sockets=[place])
-        finally:
-            store.close()
+        ready(f"http://{host}:{place.getsockname()[1]}/")
+        config = uvicorn.Config(application(folder, key), log_level="warning")
+        uvicorn.Server(config).run(sockets=[place])
 
 
 def _listening(host: str, port: int) -> socket.socket:

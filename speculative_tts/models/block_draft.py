@@ -15,7 +15,7 @@ from torch import Tensor
 
 from speculative_tts.models.block_files import BlockConfig
 from speculative_tts.models.decoder.cache import KVCache
-from speculative_tts.models.decoder.loading import State
+from speculative_tts.models.decoder.loading import State, tensor_of
 from speculative_tts.models.decoder.matrix import Matrix, matrix
 from speculative_tts.models.host import readable
 from speculative_tts.texts import some
@@ -138,13 +138,8 @@ class Taken:
 
     def table(self, name: str, *shape: int) -> Tensor:
         """Take a tensor of a shape, in the drafter's format."""
-        tensor = self._state.pop(name, None)
-        if tensor is None or tuple(tensor.shape) != shape:
-            what = "is missing" if tensor is None else f"is {tuple(tensor.shape)}"
-            raise ValueError(
-                f"{name} of the block drafter {what}, config.json says {shape}; "
-                "they do not belong together"
-            )
+        tensor = tensor_of(self._state, name, shape, "the block drafter")
+        del self._state[name]
         return tensor.to(self.device, self.dtype)
 
     def matrix(self, name: str, rows: int, columns: int, *more: str, bias: bool = False) -> Matrix:

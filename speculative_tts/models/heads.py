@@ -10,6 +10,7 @@ kind) and heads.safetensors:
   `block.bias` [n, hidden]; head i reads z + silu(block_i z). Head 0's block is zero.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,16 @@ class HeadTensors:
     def kind(self) -> str:
         """One of `KINDS`."""
         return "linear" if self.block_weight is None else "residual"
+
+    @property
+    def parts(self) -> tuple[Tensor | None, ...]:
+        """The tensors in the order of `NAMES`."""
+        return self.weight, self.bias, self.block_weight, self.block_bias
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> "HeadTensors":
+        """Return every tensor changed."""
+        others = (None if part is None else change(part) for part in self.parts[1:])
+        return HeadTensors(change(self.weight), *others)
 
 
 class Heads:
@@ -101,13 +112,8 @@ def save_heads(
     Tensors are stored in the dtype they come in. heads.json comes last: a folder with it is whole.
     """
     n, vocab, hidden = tensors.weight.shape
-    named = {
-        "heads.weight": tensors.weight,
-        "heads.bias": tensors.bias,
-        "block.weight": tensors.block_weight,
-        "block.bias": tensors.block_bias,
-    }
-    stored = {name: t.detach().cpu().contiguous() for name, t in named.items() if t is not None}
+    named = zip(NAMES, tensors.parts, strict=True)
+    stored = {name: t.detach().cpu().contiguous() for name, t in named if t is not None}
     sizes = {"kind": tensors.kind, "n": n, "vocab": vocab, "hidden": hidden}
     write_trained(folder / DESCRIPTION, stored, sizes, target, about)
 
@@ -139,17 +145,7 @@ def load_heads(
     chosen = most if n is None else n
     if not 1 <= chosen <= most:
         raise ValueError(f"heads.n {chosen} is not in 1 to {most}, the heads in {folder}")
-
-    def first(tensor: Tensor | None) -> Tensor | None:
-        return None if tensor is None else tensor[:chosen].to(device, dtype)
-
-    weight = first(tensors.weight)
-    assert weight is not None
-    return Heads(
-        HeadTensors(
-            weight, first(tensors.bias), first(tensors.block_weight), first(tensors.block_bias)
-        )
-    )
+    return Heads(tensors.each(lambda part: part[:chosen].to(device, dtype)))
 
 
 def heads_of(folder: Path, target: Path) -> HeadTensors:
@@ -178,12 +174,7 @@ def read_heads(folder: Path) -> tuple[HeadTensors, dict[str, Any]]:
         stored = unpack(read_tensors(folder / WEIGHTS))
         require_plain(folder / WEIGHTS, stored)
         assert stored.keys() <= set(NAMES), f"{sorted(stored)} are not {NAMES}"
-        tensors = HeadTensors(
-            stored["heads.weight"],
-            stored.get("heads.bias"),
-            stored.get("block.weight"),
-            stored.get("block.bias"),
-        )
+        tensors = HeadTensors(stored[NAMES[0]], *map(stored.get, NAMES[1:]))
         shape = [description[key] for key in ("n", "vocab", "hidden")]
         assert isinstance(description["target"], str)
     except (KeyError, ValueError, AssertionError) as error:

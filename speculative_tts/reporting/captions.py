@@ -1,5 +1,6 @@
 """Write what a reader must know to read a table: about its quantities, its judges and its runs."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -31,7 +32,8 @@ PAIRED_TESTS = (
 )
 TIMED_APART = (
     "Speeds that are subtracted or divided were timed in processes of their own, minutes apart: "
-    "what that adds (results/speeds/hours) is in no interval."
+    "what that adds (results/speeds/hours) is in no interval. The p of their difference is of "
+    "Student's t over processes and utterances."
 )
 SEED_TESTS = (
     "Tests over seeds take each seed's corpus figure, two-sided and not corrected: Welch's t, and "
@@ -141,19 +143,46 @@ def _utterances(shown: Collection[str], results: Sequence[Run]) -> list[str]:
         if name in shown and apart:
             fewer = _range(result.measure(name).n for result in results)
             text += f", {one.heading} on {fewer}" if fewer and fewer != counts else ""
-    seeds = sorted({run.seed for one in results for run in one.seeds})
-    text = f"{text}; seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
-    text += f"{_sampler([run for one in results for run in one.seeds])}."
+    text = f"{text}; {_seeds(results)}"
+    if told := sampler([run for one in results for run in one.seeds]):
+        text += f"; {told}"
+    text += "."
     runs = {run.name: run.summary for one in results for run in one.seeds}.values()
     ended = [run for run in runs if run.get("flags", {}).get("no_codes")]
     told = ", ".join(f"{run['flags']['no_codes']} of {run['run']['label']}" for run in ended)
     return [text, f"Ended at once, heard as 0.1 s of silence: {told}."] if told else [text]
 
 
-def _sampler(runs: Iterable[Run]) -> str:
+def _seeds(results: Sequence[Run]) -> str:
+    """Name the seeds, and how many rows have fewer of them than others."""
+
+    def named(seeds: Collection[int]) -> str:
+        return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, sorted(seeds)))}"
+
+    rows = Counter(
+        frozenset(run.seed for run in one.seeds) for one in results if _drawn(one.config)
+    )
+    every = frozenset(run.seed for one in results for run in one.seeds)
+    fewer = [f"{count} rows: {named(one)} alone" for one, count in rows.items() if one < every]
+    return named(every) + (f" ({', '.join(fewer)}, see Runs)" if fewer else "")
+
+
+def of_what(runs: Sequence[Run]) -> str:
+    """Name target, list and sampler where all runs share them: pages of one title differ by it."""
+    facts = {"": "target.name", "list ": "data.name"}
+    told = [
+        f"{said}{names.pop()}"
+        for said, key in facts.items()
+        if len(names := {run.config.get(key) for run in runs} - {None}) == 1
+    ]
+    told += filter(None, [sampler(runs)])
+    return f" ({', '.join(told)})" if told else ""
+
+
+def sampler(runs: Iterable[Run]) -> str:
     """Say how tokens were drawn, if all runs drew alike."""
     told = {_drawn(run.config) for run in runs} - {""}
-    return f"; {told.pop()}" if len(told) == 1 else ""
+    return told.pop() if len(told) == 1 else ""
 
 
 def _drawn(config: Mapping[str, Any]) -> str:

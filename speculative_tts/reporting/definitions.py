@@ -130,7 +130,7 @@ class SpeakerTable(RowsDefinition):
 class ClaimKind(Enum):
     """The kind of evidence that a claim is."""
 
-    control = "Laws and controls: must hold, and say nothing for a paper"
+    control = "Laws and controls: must hold if the list can show it, and say nothing for a paper"
     effect = "Effects that a paper claims: may go either way"
     own = "Effects that no paper claims: asked by this project, may go either way"
     headline = "The papers' headlines: each holds where all its parts do"
@@ -143,7 +143,7 @@ class Claim:
     The figure is a quantity of the system `of`, with `minus` its paired difference to that system,
     with `over` its ratio to that system's (with what both intervals allow). It must lie
     above and below these, in the unit that tables show. `paper` is the paper's figure, `why` what
-    makes ours differ where it does.
+    makes ours differ where it does, `agrees` why it agrees, if not for the paper's reason.
     """
 
     text: str
@@ -155,6 +155,7 @@ class Claim:
     above: float = -math.inf
     below: float = math.inf
     why: str = ""
+    agrees: str = ""
     kind: ClaimKind = ClaimKind.effect
     headline: str = ""  # of which it is a part
 

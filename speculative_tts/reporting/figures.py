@@ -25,7 +25,14 @@ from speculative_tts.reporting.labels import Label, Placing, Spot
 Array = npt.NDArray[np.float64]
 Limits = tuple[float, float, float, float]  # left, right, bottom, top
 
-STYLES = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#E69F00", "v"))
+STYLES = (
+    ("#0072B2", "o"),
+    ("#D55E00", "s"),
+    ("#009E73", "^"),
+    ("#CC79A7", "D"),
+    ("#E69F00", "v"),
+    ("#56B4E9", "<"),
+)
 MARKS = "*PXph8"  # of systems that are one point
 FAR = 1.0  # ranges of our points that a paper's may lie outside them; beyond it would flatten ours
 PAPER = "#767676"

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from speculative_tts.evaluation.statistics import NOTHING, Measure
-from speculative_tts.reporting.captions import around, caption, judge_name
+from speculative_tts.reporting.captions import around, caption, judge_name, of_what
 from speculative_tts.reporting.checkpoints import draft_notes, heads_notes, layer_notes
 from speculative_tts.reporting.definitions import TESTS, Column, Panel, TableDefinition
 from speculative_tts.reporting.needs import Chosen
 from speculative_tts.reporting.quantities import quantity
 from speculative_tts.reporting.runs import measured
 from speculative_tts.reporting.selection import compare, cost_notes
-from speculative_tts.reporting.tables import SYSTEM, Block, Cell, Heading, Table
+from speculative_tts.reporting.tables import MINUS, SYSTEM, Block, Cell, Heading, Table
 
 
 def fill_table(definition: TableDefinition, chosen: Chosen) -> Table:
@@ -31,7 +31,9 @@ def fill_table(definition: TableDefinition, chosen: Chosen) -> Table:
     text = caption(columns, results, definition.spread)
     blocks = {one.panel.title: one.block() for one in fillings}
     ruled = [key for key, row in definition.rows.items() if row.rule_above]
-    return Table(**around(definition, chosen, text, notes), blocks=blocks, ruled=ruled)
+    printed = around(definition, chosen, text, notes)
+    printed["title"] += of_what(chosen.runs)
+    return Table(**printed, blocks=blocks, ruled=ruled)
 
 
 class _Filling:
@@ -82,12 +84,20 @@ class _Filling:
 
     def block(self) -> Block:
         """Return the panel's lines by key."""
-        labels = {key: self.definition.rows[key].label + self._starved(key) for key in self.keys}
+        labels = {
+            key: self.definition.rows[key].label + self._unmet(key) + self._starved(key)
+            for key in self.keys
+        }
         return {
             key: {SYSTEM: Cell(label)}
             | {at: cell for column in self.columns for at, cell in self._figures(key, column)}
             for key, label in labels.items()
         }
+
+    def _unmet(self, key: str) -> str:
+        """Say that a row's figure is further from the wanted one than a comparison allows."""
+        gap = self.chosen.unmet.get(key)
+        return f" ({100 * gap:+.1f} %, not compared)".replace("-", MINUS) if gap is not None else ""
 
     def _starved(self, key: str) -> str:
         """Say that a row was timed while its machine's memory was short, if it shows a time."""

@@ -79,14 +79,15 @@ class Missing:
 class Chosen:
     """The runs of every need that has some, what is missing, and remarks for the user.
 
-    `notes` say where a search for the nearest figure landed, `unmet` which landed elsewhere.
+    `notes` say where a search for the nearest figure landed, `unmet` how far off those are that
+    landed elsewhere.
     """
 
     filled: Mapping[str, Sequence[Run]]  # one of each seed
     missing: tuple[Missing, ...] = ()
     remarks: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    unmet: frozenset[str] = frozenset()
+    unmet: Mapping[str, float] = field(default_factory=dict)
     costs: RoundCosts = field(default_factory=dict)  # once they are known of the whole report
 
     @cached_property
@@ -196,9 +197,11 @@ def choose(found: Found, needs: Mapping[str, Need], experiment: str | None = Non
         missing,
         tuple(_remarks(plain, filled, chosen, varied)),
         tuple(_notes(needs, filled)),
-        frozenset(
-            key for key, (found, goal) in _searched(needs, filled).items() if not _met(found, goal)
-        ),
+        {
+            key: found / goal - 1
+            for key, (found, goal) in _searched(needs, filled).items()
+            if not _met(found, goal)
+        },
     )
 
 

@@ -160,14 +160,15 @@ def _had_by(raw: Raw, scale: Scale) -> bool:
 def _claims(raw: Raw, scale: Scale) -> ClaimTable:
     """Return a paper's claims; reasons are those of the fine target, another one has none."""
     systems = {name: _pinned(scale.read(name), rows) for name, rows in raw["systems"].items()}
-    claims = [_claim(one if scale.target is None else {**one, "why": ""}) for one in raw["claims"]]
+    reasons = {} if scale.target is None else {"why": "", "agrees": ""}
+    claims = [_claim({**one, **reasons}) for one in raw["claims"]]
     named = {"experiment": next(iter(systems)), **_paper(raw)}
     return ClaimTable(raw["name"], raw["title"], systems, claims, **named)
 
 
 def _claim(raw: Raw) -> Claim:
     kind = ClaimKind.headline if "headline" in raw else ClaimKind[raw.get("kind", "effect")]
-    own = _some(raw, "text", "paper", "above", "below", "why", "headline")
+    own = _some(raw, "text", "paper", "above", "below", "why", "agrees", "headline")
     return Claim(**own, **_parts(CLAIMED, raw["figure"]), kind=kind)
 
 

@@ -13,7 +13,7 @@ from speculative_tts.reporting.runs import Run
 
 NAMES = (
     *("ssd", "pcg", "mtp", "tiny", "streaming", "frontier", "drafters", "speeds", "claims"),
-    "retest",
+    *("retest", "late"),
 )
 REPORTS: dict[str, Callable[[Scale], Report]] = {name: partial(read_report, name) for name in NAMES}
 

@@ -1,9 +1,9 @@
 """Name runs `<label>-<signature>`: equal exactly when two runs are the same.
 
 The signature is over the settings that the run reads (`schema.decode.READS`), each as its content
-where it is a path; over `LAWS`, which turn models and a seed into tokens; and over
-what models compute with. A setting that was added later says so in its type (`schema.fields.Since`)
-and does not count while it has the value that runs before it had: finished runs keep their names.
+where it is a path; over `LAWS`, which turn models and a seed into tokens; and over what models
+compute with. A setting that makes no other run says so in its type (`schema.fields.Aside`); one
+that was added later (`Since`) makes none while it has the value that runs before it had.
 """
 
 from pathlib import Path
@@ -21,7 +21,6 @@ from speculative_tts.schema.decode import (
     ViterbiConfig,
 )
 from speculative_tts.schema.drafters import HeadsDrafterConfig
-from speculative_tts.schema.fields import unchanged
 from speculative_tts.schema.rules import GroupRule
 
 LAWS = 2
@@ -36,19 +35,15 @@ swap 3: a swapped token is never drawn itself.
 """
 # Counted for every run before, and decides no token now that batches are not timed.
 BEFORE = {"batch_size": 1}
-# Settings of groups that are no part of what a run is: where caches lie, who counts for them.
-PLACES = ("rule.groups.cache", "viterbi.transitions.cache", "viterbi.transitions.workers")
 
 
 def run_name(config: DecodeConfig) -> str:
     """Return the name of a run's folder; raise ValueError if a path leads nowhere."""
-    values = settings(config)
+    values = settings(config, identity=True)
     if "source" in values:  # a run moved elsewhere stays the same run
         values["source"] = config.source and Path(config.source).name
     if config.viterbi.mode is PathMode.none and "viterbi" in values:
         values["viterbi"] = {"mode": PathMode.none.name}
-    for key in (*PLACES, *unchanged(config)):
-        remove(values, key)
     if "runtime" in values:
         from speculative_tts.native import library
 
@@ -57,12 +52,16 @@ def run_name(config: DecodeConfig) -> str:
     return f"{label(config)}-{signature(values | BEFORE | {'laws': laws})}"
 
 
-def settings(config: DecodeConfig) -> dict[str, Any]:
-    """Return the settings that a run reads, as JSON values: its config.json."""
+def settings(config: DecodeConfig, *, identity: bool = False) -> dict[str, Any]:
+    """Return the settings that a run reads, as JSON values: its config.json.
+
+    For its `identity` those are left out that make no other run.
+    """
     reads = {*ALWAYS, *READS[config.system]}
     if "drafter" in reads:
         reads |= {*config.drafter.reads}
-    values = {key: value for key, value in plain(config).items() if key in reads}
+    every = plain(config, identity=identity)
+    values = {key: value for key, value in every.items() if key in reads}
     if "rule" in values and isinstance(config.rule, GroupRule) and config.rule.groups.theta is None:
         values["rule"]["groups"]["mean_size"] = config.rule.groups.size  # null is the default size
     return values
@@ -90,12 +89,3 @@ def search_label(heads: HeadsConfig, viterbi: ViterbiConfig) -> list[str]:
         parts += [f"w{viterbi.weight:g}"] if viterbi.weight != 1 else []
         parts += ["boundary"] if viterbi.boundary else []
     return parts
-
-
-def remove(values: dict[str, Any], key: str) -> None:
-    """Take a dotted key out, if it is there."""
-    head, _, rest = key.partition(".")
-    if not rest:
-        values.pop(head, None)
-    elif isinstance(values.get(head), dict):
-        remove(values[head], rest)

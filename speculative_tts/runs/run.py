@@ -10,7 +10,7 @@ from speculative_tts.codecs.registry import Codec
 from speculative_tts.files import sync, write_atomic
 from speculative_tts.records import Appender, DecodeRecord, ListItem, to_row, write_jsonl
 from speculative_tts.runs.folder import FAILED, RECORDS, audio_name, read_records
-from speculative_tts.schema.decode import SamplingConfig
+from speculative_tts.schema.decode import SamplingConfig, System
 
 
 class AudioSource(Protocol):
@@ -37,6 +37,15 @@ class AudioSource(Protocol):
 
     def make(self, missing: list[ListItem]) -> Iterator[tuple[DecodeRecord, Wave]]:
         """Yield the utterances that could be made, in any order."""
+
+
+PLACE = "speculative_tts.runs.sources"
+SOURCES = dict.fromkeys(System, f"{PLACE}.engine:build") | {
+    System.codec: f"{PLACE}.recordings:build",
+    System.reference: f"{PLACE}.recordings:build",
+    System.swap: f"{PLACE}.swap:build",
+}
+"""The function of a run's settings that builds the source of its audio, by system."""
 
 
 class DecodeRun:

@@ -16,7 +16,11 @@ from speculative_tts.caches.store import key_of
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.files import held
+from speculative_tts.native.library import kernel_label
+from speculative_tts.provenance import content_hash, plain, source_hash
 from speculative_tts.records import Appender, read_rows, to_row
+from speculative_tts.schema.common import CheckpointConfig
+from speculative_tts.schema.decode import RuntimeConfig, SamplingConfig
 
 TOKENS = "tokens.jsonl"
 Made = Iterable[tuple[Request, Outcome]]
@@ -74,3 +78,17 @@ def key_of_request(request: Request) -> str:
     numbers = (request.min_tokens, request.max_tokens, request.prompt_tokens)
     digest.update(repr((request.id, request.seed, *request.prompt.shape, *numbers)).encode())
     return digest.hexdigest()
+
+
+def made_by(
+    sampling: SamplingConfig, target: CheckpointConfig, runtime: RuntimeConfig
+) -> dict[str, Any]:
+    """Return all that decides a target's tokens besides requests, as the key of their store."""
+    return {
+        "target": content_hash(Path(target.path)),
+        "rows": plain(target.rows),
+        "sampler": plain(sampling),
+        "dtype": runtime.dtype.name,
+        "kernels": kernel_label(runtime),
+        "code": source_hash("decoding", "models", "native"),
+    }

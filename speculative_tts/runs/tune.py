@@ -98,10 +98,10 @@ def parsed(config: DecodeConfig) -> tuple[str, float]:
             "(match=size:10.3), an acceptance length (match=length:3.2) or a speedup "
             "(match=speedup:1.4)"
         )
-    if kind == "length" and not 1 <= value <= config.drafted + 1:
+    if kind == "length" and not 1 <= value <= int(config.lookahead) + 1:
         raise ValueError(
-            f"match={text} is outside [1, {config.drafted + 1}], the tokens that a round of "
-            f"lookahead {config.drafted} emits; give another length or lookahead"
+            f"match={text} is outside [1, {int(config.lookahead) + 1}], the tokens that a round of "
+            f"lookahead {int(config.lookahead)} emits; give another length or lookahead"
         )
     if kind == "size" and value < 1:
         raise ValueError(f"match={text} is below 1, a group of one token; give a mean size above")

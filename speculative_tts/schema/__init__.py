@@ -3,5 +3,5 @@
 Each command's YAML names its schema first, so a typo or a wrong type fails before any work starts.
 A `DictConfig` never travels past a command: `commands.app` turns it into these dataclasses. Paths
 that begin with `tiny:` (`tiny:target`, what ships) or `~` have their real place from then on
-(`commands.arguments.find_places`); files that say what was configured name them as `tiny:target`.
+(`commands.composing.to_object`); files that say what was configured name them as `tiny:target`.
 """

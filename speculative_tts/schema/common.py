@@ -7,6 +7,7 @@ from typing import Annotated
 from omegaconf import MISSING
 
 from speculative_tts.schema.fields import (
+    Aside,
     Cosine,
     Count,
     KeptPath,
@@ -198,6 +199,6 @@ class TransitionsConfig:
     column: str = "codes"  # list of codes; of nested lists the first layer
     smoothing: Smoothing = Smoothing.unigram
     strength: Positive = 1.0  # pseudo-counts of the smoothing; of floor the uniform share
-    workers: Threads = 2  # processes that count
+    workers: Annotated[Threads, Aside()] = 2  # processes that count
     cache: KeptPath = "runs/.caches"  # folder of the caches
     path: ReadPath | None = None  # one folder instead, which must be the codec's

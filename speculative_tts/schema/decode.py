@@ -191,12 +191,6 @@ class EngineConfig:
     seed: Seed = 0  # same seed, same tokens
 
     @property
-    def drafted(self) -> int:
-        """`lookahead`, a number once `costs.lookahead` has settled it."""
-        assert isinstance(self.lookahead, int), self.lookahead
-        return self.lookahead
-
-    @property
     def seeks_lookahead(self) -> bool:
         """True if the lookahead must be found by measurement."""
         return self.lookahead == AUTO

@@ -3,7 +3,8 @@
 A type carries marks that OmegaConf and dataclasses do not see: the limits of a number
 (`threads: Threads`; `check` enforces them when a configuration becomes an object, `--help` shows
 them); whether a text is a path or words, taken as written with commas and quotes
-(`path: ReadPath`); what runs did before a later setting came (`Annotated[bool, Since(False)]`).
+(`path: ReadPath`); what runs did before a later setting came (`Annotated[bool, Since(False)]`);
+that a setting decides nothing of a result (`Aside`).
 """
 
 import dataclasses
@@ -87,37 +88,53 @@ class Holds(Enum):
     kept = "kept"  # a folder that is read and written: runs, caches
 
 
-PATHS = (Holds.read, Holds.written, Holds.kept)
 Words = Annotated[str, Holds.words]
 ReadPath = Annotated[str, Holds.read]
-WrittenPath = Annotated[str, Holds.written]
-KeptPath = Annotated[str, Holds.kept]
+
+
+class Aside:
+    """Mark of a setting that is no part of what a result is, such as who counts for a cache.
+
+    Such settings are left out of a run's name and of a training's identity.
+    """
+
+    def leaves_out(self, value: Any) -> bool:  # noqa: ARG002
+        """Return True if the setting is left out when it has this value."""
+        return True
 
 
 @dataclass(frozen=True)
-class Since:
+class Since(Aside):
     """Mark of a later setting: `before` is what runs did that have no such setting.
 
-    A setting with that value is left out of a run's name, so that finished runs keep theirs, and of
-    a training's identity, so that one begun before goes on.
+    One with that value is left out, so that finished runs keep their names, and a training that was
+    begun before goes on.
     """
 
     before: Any  # of a list a tuple: a type's marks are hashed
 
-    def says(self, value: Any) -> bool:
+    def leaves_out(self, value: Any) -> bool:
         """Return True if a value is the former one."""
         return bool((tuple(value) if isinstance(value, list) else value) == self.before)
 
 
+WrittenPath = Annotated[str, Holds.written, Aside()]
+KeptPath = Annotated[str, Holds.kept, Aside()]
+
+
 @dataclass(frozen=True)
 class Given:
-    """A field of a configuration object: dotted key, type, value, the object and the name there."""
+    """A field of a configuration object: dotted key, type, value, the object and the name there.
+
+    `path` says what a field does with the path that it is set to; None of any other field.
+    """
 
     key: str
     hint: Any
     value: Any
     config: Any
     name: str
+    path: Holds | None
 
 
 def said(hint: Any, what: type[Said]) -> Said | None:
@@ -155,7 +172,9 @@ def given(config: Any, prefix: str = "") -> Iterator[Given]:
         if dataclasses.is_dataclass(inner):
             yield from given(inner, f"{prefix}{name}.")
         else:
-            yield Given(prefix + name, hints[name], inner, config, name)
+            holds = None if inner is None else said(hints[name], Holds)
+            path = None if holds is Holds.words else holds
+            yield Given(prefix + name, hints[name], inner, config, name, path)
 
 
 @functools.cache
@@ -179,16 +198,3 @@ def check(config: Any, prefix: str = "") -> None:
 def verbatim_keys(schema: type[Any]) -> set[str]:
     """Return every verbatim dotted key of a schema, those of its kinds too."""
     return {key for key, hint in key_types(schema).items() if said(hint, Holds)}
-
-
-def given_paths(config: Any, *holds: Holds) -> Iterator[Given]:
-    """Yield every path of a configuration object that is set, or those that hold one of `holds`."""
-    for one in given(config):
-        if one.value is not None and said(one.hint, Holds) in (holds or PATHS):
-            yield one
-
-
-def unchanged(config: Any) -> list[str]:
-    """Return the dotted keys of later settings that have their former value."""
-    later = ((one, said(one.hint, Since)) for one in given(config))
-    return [one.key for one, since in later if since and since.says(one.value)]

@@ -40,16 +40,7 @@ class Kind:
     # `module:function` that makes the thing of its settings: found when it is built, not before,
     # so that reading settings imports nothing heavy
     built_by: ClassVar[str]
-    name: str = MISSING
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for a changed name: the group's choice selects a kind, not its name."""
-        if self.name != (chosen := type(self).name):
-            there = ", ".join(kinds(type(self).__bases__[0]))
-            raise ValueError(
-                f"{self.group}.name={self.name} renames {self.group}={chosen}; "
-                f"give {self.group}=<one of {there}>"
-            )
+    name: str = MISSING  # always the class's own: the group's choice selects a kind
 
 
 def kinds_in(schema: type[Any]) -> dict[str, dict[str, type[Any]]]:

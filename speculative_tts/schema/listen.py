@@ -65,7 +65,7 @@ class ListenConfig:
     host: Words = "127.0.0.1"  # serve: 0.0.0.0 lets other machines in
     port: Annotated[int, Limit(0, 65535)] = 8765  # serve; 0: any that is free
 
-    # score: folder of downloaded answers, or the server's file; null: <folder>/answers
+    # score: folder of answers that raters sent, or a file of one; null: <folder>/answers
     answers: ReadPath | None = None
     partial: bool = False  # score: count raters who did not finish too
     draws: Draws = 10_000  # bootstrap draws of the intervals

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from speculative_tts.schema.common import CheckpointConfig, Device, DType
 from speculative_tts.schema.fields import (
+    Aside,
     Count,
     Few,
     Many,
@@ -90,15 +91,16 @@ class TrainTargetConfig:
     # share of the way that embeddings move towards the codec's geometry, each step; 0: free
     acoustic_pull: Share = 0.0
     watch_every: Count = 400  # steps between word error rates on the dev list
-    save_every: Count = 100  # steps between checkpoints; a killed run continues at the last one
+    # steps between checkpoints; a killed run continues at the last one
+    save_every: Annotated[Count, Aside()] = 100
     compile: bool = False  # torch.compile: minutes to start, then faster
-    device: Annotated[Device, Since(Device.cpu)] = Device.cpu  # of architecture=sentences
+    device: Annotated[Device, Aside()] = Device.cpu  # of architecture=sentences
     # of architecture=sentences; bfloat16: activations, over float32 weights
     dtype: Annotated[DType, Since(DType.float32)] = DType.float32
-    threads: Threads = 2  # of torch
+    threads: Annotated[Threads, Aside()] = 2  # of torch
     seed: Seed = 1  # of weights and batches
     out: WrittenPath = "runs/target"  # the training, and the exported target/
-    wandb: bool = False  # track with wandb (extra: cluster)
+    wandb: Annotated[bool, Aside()] = False  # track with wandb (extra: cluster)
 
     @property
     def codes(self) -> str:
@@ -142,9 +144,9 @@ class CodesTrainingConfig:
     weight_decay: NonNegative = 0.01
     dev_utterances: Count | None = 200  # held out for the dev figures; null: all of dev
     seed: Seed = 0
-    device: Device = Device.cpu
-    threads: Threads = 1  # of torch
-    wandb: bool = False  # track with wandb (extra: cluster)
+    device: Annotated[Device, Aside()] = Device.cpu
+    threads: Annotated[Threads, Aside()] = 1  # of torch
+    wandb: Annotated[bool, Aside()] = False  # track with wandb (extra: cluster)
 
 
 @dataclass
@@ -175,9 +177,11 @@ class TrainDraftConfig(CodesTrainingConfig):
     muon: bool = False  # Muon for the layers' matrices (not sharded ones); false: AdamW for all
     warmup: Whole = 20  # steps of linear rise of the learning rate
     eval_every: Count = 50  # steps between dev figures
-    save_every: Count = 50  # steps between checkpoints; a killed run continues at the last
+    # steps between checkpoints; a killed run continues at the last
+    save_every: Annotated[Count, Aside()] = 50
     dtype: DType = DType.float32  # bfloat16: autocast over float32 weights
-    gradient_checkpointing: bool = False  # less memory for a third more time; the same result
+    # less memory for a third more time; the same result
+    gradient_checkpointing: Annotated[bool, Aside()] = False
 
 
 class HeadKind(Enum):
@@ -254,10 +258,11 @@ class TrainHeadsConfig(CodesTrainingConfig):
     # steps of linear rise of the learning rate; of scaled_adam batches of a process
     warmup: Whole = 100
     eval_every: Count = 500  # steps between dev figures
-    save_every: Count = 500  # steps between checkpoints; a killed run continues at the last
+    # steps between checkpoints; a killed run continues at the last
+    save_every: Annotated[Count, Aside()] = 500
     sequences: Count = 4000  # whose hidden states are kept in memory; all with train_trunk
     # bfloat16: autocast over float32 weights, those of a frozen trunk are bfloat16 too; null: that
     # where the hardware multiplies in it, else float32
     dtype: DType | None = DType.float32
     # compute logits (with train_trunk activations too) again for the gradient: less memory
-    gradient_checkpointing: bool = False
+    gradient_checkpointing: Annotated[bool, Aside()] = False

@@ -6,7 +6,6 @@ weights, the copied layers and the trained tensors. A CosyVoice folder is read a
 vocabulary whose head has speech rows only, and a draft of it is written in the same layout.
 """
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +18,12 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from speculative_tts.assets import require
 from speculative_tts.files import copy_atomic, files_hash
-from speculative_tts.models.decoder.loading import read_config, read_state
+from speculative_tts.models.decoder.loading import read_config, read_state, stored_apart
 from speculative_tts.models.families import cosyvoice
 from speculative_tts.models.families.cosyvoice_export import write_checkpoint
 from speculative_tts.models.speech_lm import Layout, by_depth
 from speculative_tts.state_dicts import write_tensors
-from speculative_tts.training.inherit import EMBEDDING, HEAD, is_tied
+from speculative_tts.training.inherit import HEAD, is_tied
 from speculative_tts.typed import write_json
 
 CONFIG = "config.json"
@@ -40,8 +39,6 @@ _COMPANIONS = (
     "chat_template*",
     "generation_config.json",
 )
-
-logger = logging.getLogger(__name__)
 
 
 def read_checkpoint(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -69,20 +66,12 @@ def refuse_talker(layout: Layout, target: Path) -> None:
 def _untied_if_stored(
     folder: Path, config: dict[str, Any], tensors: dict[str, Tensor]
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Resolve a checkpoint that ties embedding and head but stores both (LLaSA-3B).
-
-    Equal copies count as tied. If they differ the stored head is used, as in `code_rows`.
-    """
-    if not is_tied(config) or HEAD not in tensors:
+    """Resolve a checkpoint that ties embedding and head but stores both (LLaSA-3B)."""
+    if not is_tied(config):
         return config, tensors
-    if torch.equal(tensors[HEAD], tensors[EMBEDDING]):
-        return config, {name: tensor for name, tensor in tensors.items() if name != HEAD}
-    logger.warning(
-        "%s: config.json ties embedding and head, but both are stored and differ; "
-        "the stored head is used, and a draft gets a head of its own",
-        folder,
-    )
-    return config | {"tie_word_embeddings": False}, tensors
+    if stored_apart(tensors, folder):
+        return config | {"tie_word_embeddings": False}, tensors
+    return config, {name: tensor for name, tensor in tensors.items() if name != HEAD}
 
 
 def source_hash(folder: Path) -> str:

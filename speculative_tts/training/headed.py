@@ -142,8 +142,8 @@ class HeadedTrunk(nn.Module):
     def go_on(self, folder: Path, target: Path) -> None:
         """Start from earlier heads; raise ValueError for another target, kind or number."""
         stored = heads_of(folder, target)
-        more = (stored.bias, stored.block_weight, stored.block_bias)
-        tensors = [*(part[1:] for part in more if part is not None), *stored.weight[1:]]
+        more = (part[1:] for part in stored.parts[1:] if part is not None)
+        tensors = [*more, *stored.weight[1:]]
         copy_in_order(self.heads, tensors, folder)
 
     def states(self, batch: SequenceBatch) -> States:

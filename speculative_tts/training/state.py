@@ -17,22 +17,12 @@ from torch import Tensor
 
 from speculative_tts.files import writing
 from speculative_tts.provenance import plain
-from speculative_tts.schema.fields import unchanged
 from speculative_tts.typed import read_json, write_json
 
 TRAINING = "training"  # the folder, beside what is exported
 SETTINGS, FITTED, SUMMARY = "settings.json", "fitted.json", "summary.json"
 KEPT = 2  # states
 EMPTY: Mapping[str, int] = MappingProxyType({})
-WITHOUT_EFFECT = (  # settings that do not change what is learnt
-    "out",
-    "target_out",
-    "threads",
-    "save_every",
-    "wandb",
-    "device",
-    "gradient_checkpointing",
-)
 _PATTERN = "state-*.pt"
 
 
@@ -59,10 +49,10 @@ class State:
 def settings_of(config: Any, **made_of: Any) -> dict[str, Any]:
     """Return the settings that decide the result, as JSON values; `made_of` stands for paths.
 
-    A later setting at the value that stands for earlier runs is left out (`schema.fields.Since`).
+    Those are left out whose types say so (`schema.fields.Aside`), in groups of settings none.
     """
-    left_out = {*WITHOUT_EFFECT, *unchanged(config)}
-    return {k: v for k, v in plain(config).items() if k not in left_out} | made_of
+    counts = plain(config, identity=True)
+    return {key: value for key, value in plain(config).items() if key in counts} | made_of
 
 
 def _same(before: Any, now: Any) -> bool:

@@ -5,8 +5,13 @@ from jaxtyping import Float32, Float64
 from numpy.typing import NDArray
 
 from speculative_tts.codecs import world
-from speculative_tts.codecs.tiny import TOKEN_FEATURES, TinyCodec, nearest, stack_frames
-from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
+from speculative_tts.codecs.tiny import (
+    TOKEN_FEATURES,
+    ResidualTinyCodec,
+    TinyCodec,
+    nearest,
+    stack_frames,
+)
 
 CEPSTRUM_POWER = 0.6
 """Cepstra are divided by sd ** 0.6: between raw error (0) and equal variance (1)."""

@@ -10,8 +10,7 @@ from jaxtyping import Float32
 from torch import nn
 
 from speculative_tts.codecs.postnet import Postnet, neighbours
-from speculative_tts.codecs.tiny import TinyCodec, stack_frames
-from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
+from speculative_tts.codecs.tiny import ResidualTinyCodec, TinyCodec, stack_frames
 from speculative_tts.progress import progress
 
 AnyCodec = TypeVar("AnyCodec", TinyCodec, ResidualTinyCodec)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
+from speculative_tts.codecs.tiny import ResidualTinyCodec
 from speculative_tts_makers.corpora.codec_training import train_residual_codec
 from speculative_tts_makers.corpora.features import read_features
 from speculative_tts_makers.corpora.postnet import with_postnet

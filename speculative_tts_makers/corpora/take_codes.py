@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from speculative_tts.codecs.tiny import TinyCodec
-from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
+from speculative_tts.codecs.tiny import ResidualTinyCodec, TinyCodec
 from speculative_tts.corpora.codes import code_columns, codes_schema, write_shard
 from speculative_tts.progress import progress
 from speculative_tts_makers.corpora.features import SpokenTake, read_feature_shard

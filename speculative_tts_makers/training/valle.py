@@ -22,7 +22,7 @@ from accelerate import Accelerator
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
+from speculative_tts.codecs.tiny import ResidualTinyCodec
 from speculative_tts.models.families.valle.ar import ValleAR
 from speculative_tts.models.families.valle.checkpoint import Valle, load_valle, save_valle
 from speculative_tts.models.families.valle.config import ValleConfig

@@ -11,8 +11,7 @@ from jaxtyping import Int64
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from speculative_tts.codecs.tiny import TinyCodec
-from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
+from speculative_tts.codecs.tiny import ResidualTinyCodec, TinyCodec
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.sampling.sampler import Sampler

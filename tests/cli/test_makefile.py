@@ -101,6 +101,16 @@ def test_what_a_second_list_is_asked_is_decoded_on_it() -> None:
     assert {one["processes"] for one in runs if one["timing"] != "0"} == {"5"}
 
 
+def test_speeds_of_the_first_list_are_timed_as_registered() -> None:
+    """They were of one process, which is no verdict."""
+    given = [dict(one.split("=", 1) for one in line[1:]) for line in planned("registered-speeds")]
+    runs = [one for one in given if one.get("data") == "tiny_registered"]
+    systems = [one for table in REPORTS["late"](TINY).claims for one in table.systems]
+    assert {one["experiment"] for one in runs} == set(systems)
+    timed = {(one["processes"], one["timing"], one["limit"], one["seed"]) for one in runs}
+    assert timed == {("5", "60", "60", "0")}
+
+
 def test_another_environment_scores() -> None:
     make = ["make", "-n", "pcg", "SCALE=paper", "SCORER=/env"]
     out = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True).stdout

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
+from speculative_tts.codecs.tiny import ResidualTinyCodec
 from speculative_tts.commands.decode import main as decode
 from speculative_tts.commands.precompute import main as precompute
 from speculative_tts.models.families.merged_vocab import MergedVocabLM

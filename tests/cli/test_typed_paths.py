@@ -9,7 +9,7 @@ from stub_decode import decode, seen
 
 from speculative_tts.assets import resolve
 from speculative_tts.commands import app
-from speculative_tts.commands.arguments import sources
+from speculative_tts.commands.composing import sources
 from speculative_tts.files import write_atomic
 from speculative_tts.provenance import command_line, plain
 from speculative_tts.schema.bench import BenchConfig

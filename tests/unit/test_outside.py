@@ -23,7 +23,6 @@ READERS = {  # call -> files that may make it, and why
         "checks/compare.py": "golden files, which may be lists",
         "corpora/extract.py": "metadata of our own shards",
         "corpora/settings.py": "settings that the same command noted",
-        "listening/answers.py": "a column of our own database",
         "listening/server.py": "a request, not a file",
         "makers: corpora/testset.py": "a list that the same command wrote",
         "models/families/row_layout.py": "a key of a cache in memory",

@@ -79,9 +79,6 @@ class SparseTransitions:
         return torch.where(keys[place] == wanted, seen[place], other)
 
 
-Logs = DenseTransitions | SparseTransitions
-
-
 @dataclass(frozen=True)
 class TransitionTable:
     """CSR arrays as `caches.transitions` has them."""

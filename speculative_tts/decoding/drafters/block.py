@@ -46,7 +46,7 @@ class BlockDrafter(CacheReader):
             config.path,
             lambda: cls.load(folder, target, order[: target.vocab_size], parts.dtype),
         )
-        drafter.check(parts.config.drafted, folder)
+        drafter.check(parts.lookahead, folder)
         return drafter
 
     @classmethod

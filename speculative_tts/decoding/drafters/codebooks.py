@@ -55,9 +55,9 @@ class CodebooksDrafter:
         offsets = parts.keep(
             ("codebooks", content_hash(own)), config.path, lambda: load_offsets(folder, own, *sizes)
         )
-        if parts.config.drafted > offsets.n:
+        if parts.lookahead > offsets.n:
             raise ValueError(
-                f"lookahead {parts.config.drafted} is above the {offsets.n} offsets of {folder}; "
+                f"lookahead {parts.lookahead} is above the {offsets.n} offsets of {folder}; "
                 "lower lookahead, or train more (n)"
             )
         parts.facts["codebooks"] = content_hash(folder)

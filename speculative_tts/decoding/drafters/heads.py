@@ -45,7 +45,7 @@ class HeadsDrafter:
     @classmethod
     def build(cls, config: HeadsDrafterConfig, parts: "Builder") -> Self:  # noqa: ARG003 - keys of the engine
         """Build the drafter of the heads that the engine's settings name."""
-        check_lookahead(parts.config.drafted, parts.multi.heads)
+        check_lookahead(parts.lookahead, parts.multi.heads)
         return cls(parts.multi.heads, parts.multi.choose)
 
     @property

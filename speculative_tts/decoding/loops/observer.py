@@ -14,10 +14,6 @@ from speculative_tts.decoding.outcome import Round
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Numbers, Probs
 from speculative_tts.decoding.sampling.sampler import Laws
 
-# Emitted probabilities below it count as it: a relaxed rule may give none to what the target says.
-KL_FLOOR = 1e-10
-# A rejection less probable than it is one by rounding.
-ROUNDING = 1e-6
 # Positions that are measured at once: sums over groups cost little more for many than for one.
 TOGETHER = 64
 SECTIONS = ("draft", "verify", "accept")
@@ -37,13 +33,11 @@ class Observer:
 class Instruments(Observer):
     """Seconds of a loop's sections, in Python, and `sums` over verified positions by depth.
 
-    tv and kl are total variation and KL(target || emitted). Of a rule with trials, which are 1 /
-    P(rejection): expected_rejections sums P(rejection), expected_trials sums P(rejection) x trials,
-    hence 1 where a rejection is possible. Their ratio is the mean number of trials a rejection.
+    Summed are the figures of the rule's `distortion`.
     """
 
     def __init__(self, rule: AcceptanceRule, lookahead: int, device: torch.device) -> None:
-        self._rule = rule
+        self._distortion = rule.distortion
         self._device = device
         self.seconds = dict.fromkeys(SECTIONS, 0.0)
         self.positions = [0] * lookahead
@@ -85,16 +79,7 @@ class Instruments(Observer):
             return self._sums
         depths, q, p, weights = map(torch.cat, zip(*self._waiting, strict=True))
         self._waiting.clear()
-        emitted = self._rule.output_law(q, p / weights[:, None])
-        found = {
-            "tv": (emitted - q).abs().sum(1) / 2,
-            "kl": torch.special.xlogy(q, q / emitted.clamp(min=KL_FLOOR)).sum(1),
-        }
-        if self._rule.draws_by_trials:
-            rejection = 1 / self._rule.expected_trials(q, p)
-            found["expected_rejections"] = rejection
-            found["expected_trials"] = (rejection > ROUNDING).to(rejection)
-        for name, values in found.items():
+        for name, values in self._distortion(q, p, weights).items():
             for depth, value in zip(depths.tolist(), values.tolist(), strict=True):
                 self._sums[name][depth] += value
         return self._sums

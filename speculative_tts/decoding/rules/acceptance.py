@@ -24,6 +24,12 @@ Flags = Bool[Tensor, "*rows"]
 Uniforms = Float[Tensor, "*rows 2"]
 
 
+# Emitted probabilities below it count as it: a relaxed rule may give none to what the target says.
+KL_FLOOR = 1e-10
+# A rejection less probable than it is one by rounding.
+ROUNDING = 1e-6
+
+
 @dataclass(frozen=True)
 class Verdict:
     """Outcome of one verification."""
@@ -111,6 +117,27 @@ class AcceptanceRule:
     def expected_trials(self, target_probs: Probs, draft_probs: Probs) -> Numbers:
         """Return the mean number of trials after a rejection, of a rule that draws by trials."""
         raise NotImplementedError
+
+    def distortion(
+        self, target_probs: Probs, draft_probs: Probs, weights: Numbers
+    ) -> dict[str, Numbers]:
+        """Return how far from the target a position emits: total variation, KL(target || emitted).
+
+        weights: see `Verdict`. Of a rule with trials, which are 1 / P(rejection), also P(rejection)
+        and P(rejection) x trials, hence 1 where a rejection is possible: the ratio of their sums is
+        the mean number of trials a rejection.
+        """
+        emitted = self.output_law(target_probs, draft_probs / weights[..., None])
+        ratio = target_probs / emitted.clamp(min=KL_FLOOR)
+        found = {
+            "tv": (emitted - target_probs).abs().sum(-1) / 2,
+            "kl": torch.special.xlogy(target_probs, ratio).sum(-1),
+        }
+        if self.draws_by_trials:
+            rejection = 1 / self.expected_trials(target_probs, draft_probs)
+            found["expected_rejections"] = rejection
+            found["expected_trials"] = (rejection > ROUNDING).to(rejection)
+        return found
 
     def native(self) -> NativeForm | None:
         """Return the rule for compiled verification; None where only Python verifies it."""

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from speculative_tts.models.decoder.config import DecoderConfig
@@ -15,6 +14,7 @@ from speculative_tts.models.decoder.matrix import Matrix, matrix
 from speculative_tts.models.decoder.packed import SCALE, require_plain, unpack, unpacked
 from speculative_tts.models.decoder.stack import DecoderLayer
 from speculative_tts.models.decoder.weight_files import COPY, INDEX, SINGLE, Index, weight_files
+from speculative_tts.state_dicts import opened
 from speculative_tts.texts import some
 from speculative_tts.typed import read_json
 
@@ -55,24 +55,14 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 def read_tensors(file: Path) -> State:
     """Read all tensors of a safetensors file as stored; raise ValueError if it is unreadable."""
-    try:
-        with safe_open(file, framework="pt") as tensors:
-            return {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise ValueError(
-            f"{file} is not readable as safetensors ({error}); copy it again"
-        ) from error
+    with opened(file) as tensors:
+        return {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118
 
 
 def tensor_names(file: Path) -> list[str]:
     """Return what a safetensors file holds; raise ValueError if it is cut or unreadable."""
-    try:
-        with safe_open(file, framework="pt") as tensors:
-            return list(tensors.keys())
-    except (SafetensorError, OSError) as error:
-        raise ValueError(
-            f"{file} is not readable as safetensors ({error}); copy it again"
-        ) from error
+    with opened(file) as tensors:
+        return list(tensors.keys())
 
 
 def stored_rows(folder: Path, rows: int | Tensor, name: str = EMBEDDING) -> Tensor:
@@ -81,52 +71,65 @@ def stored_rows(folder: Path, rows: int | Tensor, name: str = EMBEDDING) -> Tens
     Reads this tensor alone. Raises ValueError when it is not there, or too short.
     """
     for file in weight_files(folder):
-        try:
-            with safe_open(file, framework="pt") as tensors:
-                if name in tensors.keys():  # noqa: SIM118
-                    wanted = torch.arange(rows) if isinstance(rows, int) else rows
-                    first, needed = int(wanted.min()), int(wanted.max()) + 1
-                    kept: Tensor = tensors.get_slice(name)[first:needed]
-                    if len(kept) < needed - first:
-                        raise ValueError(
-                            f"{file}: {name} has {first + len(kept)} rows, not {needed}"
-                        )
-                    if kept.dtype is torch.int8 and name + SCALE in tensors.keys():  # noqa: SIM118
-                        scale = tensors.get_slice(name + SCALE)[first:needed]
-                        kept = unpacked(kept, scale, name)
-                    require_plain(file, {name: kept})
-                    return kept[wanted - first]
-        except (SafetensorError, OSError) as error:
-            raise ValueError(
-                f"{file} is not readable as safetensors ({error}); copy it again"
-            ) from error
+        with opened(file) as tensors:
+            if name in tensors.keys():  # noqa: SIM118
+                wanted = torch.arange(rows) if isinstance(rows, int) else rows
+                first, needed = int(wanted.min()), int(wanted.max()) + 1
+                kept: Tensor = tensors.get_slice(name)[first:needed]
+                if len(kept) < needed - first:
+                    raise ValueError(f"{file}: {name} has {first + len(kept)} rows, not {needed}")
+                if kept.dtype is torch.int8 and name + SCALE in tensors.keys():  # noqa: SIM118
+                    scale = tensors.get_slice(name + SCALE)[first:needed]
+                    kept = unpacked(kept, scale, name)
+                require_plain(file, {name: kept})
+                return kept[wanted - first]
     raise ValueError(
         f"no tensor {name} in {folder}; give target.path=<folder with model.safetensors>"
     )
 
 
+def tensor_of(state: State, name: str, shape: tuple[int, ...], where: object) -> Tensor:
+    """Return a tensor; raise ValueError if it is missing, or not of the shape by config.json."""
+    if name not in state:
+        raise ValueError(
+            f"{where} has no tensor {name}; config.json and weights do not belong together"
+        )
+    if tuple(state[name].shape) != shape:
+        raise ValueError(
+            f"{where}: {name} is {tuple(state[name].shape)}, config.json says {shape}; "
+            "they do not belong together"
+        )
+    return state[name]
+
+
 def head_of(config: DecoderConfig, state: State, folder: Path) -> Tensor:
     """Return the output head: the embedding itself if they are tied.
 
-    A checkpoint may say that they are tied and store both (LLaSA-3B). Equal ones are one; if they
-    differ, the stored head counts, as in transformers 5, and a warning says so. ValueError when
-    there is none.
+    ValueError when there is none.
+    """
+    name = EMBEDDING if config.tied and not stored_apart(state, folder) else HEAD
+    if name not in state:
+        raise ValueError(
+            f"{folder} has no tensor {name}; config.json and weights do not belong together"
+        )
+    return state[name]
+
+
+def stored_apart(state: State, folder: Path) -> bool:
+    """Return True if a checkpoint that ties embedding and head has a head of its own all the same.
+
+    It may store both (LLaSA-3B). Equal ones are one; if they differ, the stored head counts, as in
+    transformers 5, and a warning says so.
     """
     embedding, head = state.get(EMBEDDING), state.get(HEAD)
-    if config.tied and embedding is not None and (head is None or torch.equal(head, embedding)):
-        return embedding
-    if head is None:
-        raise ValueError(
-            f"{folder} has no tensor {EMBEDDING if config.tied else HEAD}; "
-            "config.json and weights do not belong together"
-        )
-    if config.tied:
-        logger.warning(
-            "%s: config.json ties embedding and head, but both are stored and differ; "
-            "the stored head is used",
-            folder,
-        )
-    return head
+    if head is None or (embedding is not None and torch.equal(head, embedding)):
+        return False
+    logger.warning(
+        "%s: config.json ties embedding and head, but both are stored and differ; "
+        "the stored head is used",
+        folder,
+    )
+    return True
 
 
 def build_decoder(
@@ -198,18 +201,8 @@ class _Reader:
 
     def _take(self, name: str, shape: tuple[int, ...]) -> Tensor:
         key = self._prefix + name
-        if key not in self._state:
-            raise ValueError(
-                f"{self._where} has no tensor {key}; config.json and weights do not belong together"
-            )
-        tensor = self._state[key]
         self.taken.add(key)
-        if tuple(tensor.shape) != shape:
-            raise ValueError(
-                f"{self._where}: {key} is {tuple(tensor.shape)}, config.json says {shape}; "
-                "they do not belong together"
-            )
-        return tensor
+        return tensor_of(self._state, key, shape, self._where)
 
 
 class _Heads:

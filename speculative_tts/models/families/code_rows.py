@@ -20,6 +20,7 @@ from speculative_tts.models.decoder.loading import (
     head_of,
     read_state,
     stored_rows,
+    tensor_of,
 )
 from speculative_tts.models.decoder.matrix import Matrix, matrix
 from speculative_tts.models.families.code_lm import CodeLM, embedded
@@ -95,15 +96,5 @@ def code_embedding(config: CheckpointConfig) -> Tensor:
 def state_matrices(config: DecoderConfig, state: State, folder: Path) -> tuple[Tensor, Tensor]:
     """Embedding and head, [rows, hidden] each; ValueError when one is missing or cut."""
     shape = (config.vocab_size, config.hidden)
-    head = head_of(config, state, folder)
-    for name, found in ((EMBEDDING, state.get(EMBEDDING)), (HEAD, head)):
-        if found is None:
-            raise ValueError(
-                f"{folder} has no tensor {name}; config.json and weights do not belong together"
-            )
-        if tuple(found.shape) != shape:
-            raise ValueError(
-                f"{folder}: {name} is {tuple(found.shape)}, config.json says {shape}; "
-                "they do not belong together"
-            )
-    return state[EMBEDDING], head
+    both = state | {HEAD: head_of(config, state, folder)}
+    return tensor_of(both, EMBEDDING, shape, folder), tensor_of(both, HEAD, shape, folder)

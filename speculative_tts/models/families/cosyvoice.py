@@ -21,12 +21,10 @@ from speculative_tts.models.decoder.loading import (
     EMBEDDING,
     HEAD,
     State,
-    build_decoder,
     head_of,
     read_config,
     read_state,
 )
-from speculative_tts.models.decoder.matrix import matrix
 from speculative_tts.models.families.cosyvoice_files import (
     Version,
     is_merged,
@@ -153,18 +151,10 @@ def load(
 ) -> MergedVocabLM:
     """The speech LM of a folder, in the native decoder."""
     checkpoint = read_checkpoint(folder)
-    config, state = DecoderConfig.from_dict(checkpoint.config), checkpoint.state
-    others = (EMBEDDING, HEAD, BIAS)
-    decoder = build_decoder(config, state, dtype=dtype, device=device, others=others, where=folder)
-    bias = state.get(BIAS)
-    return MergedVocabLM(
-        decoder,
-        checkpoint.layout.instructed(instruction),
-        state[EMBEDDING].to(dtype=dtype, device=device),
-        matrix(
-            state[HEAD].to(dtype=dtype, device=device).T,
-            None if bias is None else bias.to(dtype=dtype, device=device),
-        ),
+    config, layout = DecoderConfig.from_dict(checkpoint.config), checkpoint.layout
+    layout = layout.instructed(instruction)
+    return MergedVocabLM.of(
+        config, checkpoint.state, layout, dtype=dtype, device=device, where=folder
     )
 
 

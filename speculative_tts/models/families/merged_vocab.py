@@ -14,6 +14,7 @@ from speculative_tts.models.decoder.decoder import Decoder
 from speculative_tts.models.decoder.loading import (
     EMBEDDING,
     HEAD,
+    State,
     build_decoder,
     head_of,
     read_state,
@@ -41,9 +42,6 @@ class MergedVocabLM(CodeLM):
         """A checkpoint in the merged layout: config.json, weights and speech.json of one folder."""
         config, layout = DecoderConfig.from_folder(folder), read_layout(folder)
         state = read_state(folder)
-        decoder = build_decoder(
-            config, state, dtype=dtype, device=device, others=(EMBEDDING, HEAD, BIAS), where=folder
-        )
         head = head_of(config, state, folder)
         for name, tensor, rows in (
             (EMBEDDING, state.get(EMBEDDING, head[:0]), layout.vocab_size),
@@ -54,17 +52,30 @@ class MergedVocabLM(CodeLM):
                     f"checkpoint {folder} has no {rows} rows of {name}; "
                     "config.json, speech.json and weights do not belong together"
                 )
+        return cls.of(
+            config, state | {HEAD: head}, layout, dtype=dtype, device=device, where=folder
+        )
+
+    @classmethod
+    def of(
+        cls,
+        config: DecoderConfig,
+        state: State,
+        layout: SpeechLayout,
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+        where: Path,
+    ) -> "MergedVocabLM":
+        """Build the model of a state dict whose first rows are the speech ids, the head's too."""
+        others = (EMBEDDING, HEAD, BIAS)
+        decoder = build_decoder(
+            config, state, dtype=dtype, device=device, others=others, where=where
+        )
+        rows = layout.speech_vocab_size
         embedding, head = (
-            tensor.to(dtype=dtype, device=device) for tensor in (state[EMBEDDING], head)
+            tensor.to(dtype=dtype, device=device)
+            for tensor in (state[EMBEDDING], state[HEAD][:rows])
         )
-        bias = state.get(BIAS)
-        spoken = slice(0, layout.speech_vocab_size)
-        return cls(
-            decoder,
-            layout,
-            embedding,
-            matrix(
-                head[spoken].T,
-                None if bias is None else bias[spoken].to(dtype=dtype, device=device),
-            ),
-        )
+        bias = state[BIAS][:rows].to(head) if BIAS in state else None
+        return cls(decoder, layout, embedding, matrix(head.T, bias))

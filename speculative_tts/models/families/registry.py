@@ -101,7 +101,7 @@ VALLE = Family(
 CSM = Family(
     "CSM",
     csm.FILES,
-    csm.is_talker,
+    lambda folder: _model_type(folder) == csm.MODEL_TYPE,
     lambda config: CsmLayout.read(Path(config.path)),
     lambda config, dtype, device, text_rows: CsmLM.load(config, dtype=dtype, device=device),  # noqa: ARG005 - text is never emitted
     csm_code_embedding,

@@ -2,28 +2,37 @@
 
 Each utterance is decoded once. Those that are timed (`timing`, evenly spread over the list) are
 decoded alone, next to the target alone, and have seconds. Counts and audio are of all.
+
+They are timed in several processes if asked for, since a process keeps its luck with memory for all
+its utterances. Each is a new one, loads its own models, and decodes every utterance by the system
+and by the target alone in turn. They follow each other; the memory's speed is measured in each.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from speculative_tts.codecs.audio import UnfitWaveError, Wave
 from speculative_tts.decoding.batch import Request, Size
+from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.engine import Engine, Spoken, Timed
+from speculative_tts.decoding.model_cache import process_cache
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.streaming import Stream, growing
 from speculative_tts.models.gpu.prefill import bucket
 from speculative_tts.models.prompt import Prompt
-from speculative_tts.records import SECONDS, Arrivals, Clock, DecodeRecord, ListItem, spread
-from speculative_tts.runs.clocks import Clocks, Elsewhere, memory_speed
+from speculative_tts.provenance import content_hash
+from speculative_tts.records import Arrivals, Clock, DecodeRecord, ListItem, spread
+from speculative_tts.runs.clocks import Clocks, clock_of, means, memory_speed
+from speculative_tts.runs.folder import shared_caches
 from speculative_tts.runs.run import check_audio, of_row, record
-from speculative_tts.runs.target_tokens import TargetTokens
+from speculative_tts.runs.target_tokens import TargetTokens, made_by
 from speculative_tts.runs.voices import Voices, heard, prompt_of
 from speculative_tts.schema.common import Device
 from speculative_tts.schema.decode import READS, DecodeConfig, System
-from speculative_tts.workers import copies
+from speculative_tts.workers import afresh, copies
 
 # Systems without a cache, and those whose tokens are the same.
 CACHED = {System.uncached: System.target, System.uncached_heads: System.multi_token}
@@ -50,37 +59,25 @@ class Unmade:
     why: str
 
 
-def clock_of(decoded: Mapping[System, Timed], system: System, memory: float | None) -> Clock:
-    """Return the seconds of a system, and of the target alone where it was decoded beside it."""
-    own, beside = decoded[system], decoded.get(System.target)
-    clock = Clock(own.seconds, own.prefill_seconds, memory=memory)
-    if beside is None or beside is own:
-        return clock
-    seconds, prefill = beside.seconds, beside.prefill_seconds
-    return replace(clock, baseline_seconds=seconds, baseline_prefill_seconds=prefill)
-
-
-def _mean(clocks: list[Clock], name: str) -> float | None:
-    values = [value for one in clocks if (value := getattr(one, name)) is not None]
-    return sum(values) / len(values) if values else None
-
-
 Share = tuple[Iterable[Timing], list[ListItem]]  # of a worker: timed ones and others
+
+
+def build(config: DecodeConfig) -> "EngineSource":
+    """Return the source of a run's audio that an engine decodes."""
+    engine = Builder(config, process_cache(config.runtime.device.value)).engine(config.system)
+    shared = shared_caches(config.out, config.cache)
+    voices = Voices(engine.codec, content_hash(Path(config.codec.path)), shared)
+    known = TargetTokens(shared, made_by(engine.sampling, config.target, config.runtime))
+    return EngineSource(engine, config, voices, known)
 
 
 class EngineSource:
     """Utterances decoded by the system of `config`."""
 
     def __init__(
-        self,
-        engine: Engine,
-        config: DecodeConfig,
-        voices: Voices,
-        alone: TargetTokens,
-        elsewhere: Elsewhere = lambda _: iter(()),
+        self, engine: Engine, config: DecodeConfig, voices: Voices, alone: TargetTokens
     ) -> None:
         self.engine, self._config, self._voices, self._alone = engine, config, voices, alone
-        self._elsewhere = elsewhere
         self.codec, self.settings, self.facts = engine.codec, engine.sampling, engine.facts
         self._timed: dict[str, bool] = {}  # by id: with instruments too
         self.failed: dict[str, str] = {}
@@ -189,7 +186,7 @@ class EngineSource:
 
     def _timings(self, items: list[ListItem]) -> Iterator[Timing]:
         """Decode each alone and beside the target, for which the machine has to be quiet."""
-        others = list(self._elsewhere(items)) if items else []
+        others = self._elsewhere(items) if items else []
         memory = memory_speed() if others else None
         for number, item in enumerate(items):
             decoded = self._clock(item, number)
@@ -197,6 +194,11 @@ class EngineSource:
                 clock = self._clock_of(item, decoded, memory)
                 known = [clocks[item.id] for clocks in others if item.id in clocks]
                 yield self._timed_one(item, decoded, [clock, *known])
+
+    def _elsewhere(self, items: list[ListItem]) -> list[Clocks]:
+        """Return clocks of the utterances from each of `processes` processes but this one."""
+        alone = replace(self._config, processes=1, workers=1, instrument=0, timing=None)
+        return list(afresh(_clocks, [(alone, items)] * (self._config.processes - 1)))
 
     def clocks(self, items: list[ListItem]) -> Clocks:
         """Return the seconds of each utterance in this process."""
@@ -272,7 +274,7 @@ class EngineSource:
         """Return one utterance with its seconds."""
         request, own = self._request(item), decoded[self._config.system]
         (outcome,) = own.outcomes
-        times: dict[str, Any] = {name: _mean(clocks, name) for name in SECONDS}
+        times: dict[str, Any] = {**means(clocks)}
         if len(decoded) > 1:
             times["baseline_tokens"] = len(decoded[System.target].outcomes[0].tokens)
         if len(clocks) > 1:
@@ -323,3 +325,11 @@ class EngineSource:
     def prompt(self, item: ListItem) -> Prompt:
         """Return the item's text and voice."""
         return prompt_of(item, self.engine.target.layout, self._voices.__getitem__)
+
+
+def _clocks(piece: tuple[DecodeConfig, list[ListItem]]) -> Clocks:
+    """Time utterances in this process, which was made for it."""
+    config, items = piece
+    source = build(config)
+    source.start(items, items)
+    return source.clocks(items)

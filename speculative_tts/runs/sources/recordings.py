@@ -9,10 +9,22 @@ from typing import Any
 import numpy as np
 
 from speculative_tts.codecs.audio import Wave, read_wave
-from speculative_tts.codecs.registry import Codec, VoiceCodec, encode_voice, silence
+from speculative_tts.codecs.registry import (
+    Codec,
+    VoiceCodec,
+    encode_voice,
+    load_codec,
+    silence,
+)
 from speculative_tts.records import DecodeRecord, ListItem
 from speculative_tts.runs.run import check_audio, of_row, record
-from speculative_tts.schema.decode import SamplingConfig
+from speculative_tts.schema.decode import DecodeConfig, SamplingConfig, System
+
+
+def build(config: DecodeConfig) -> "RecordedSource":
+    """Return the source of a run of system=codec or reference."""
+    codec = load_codec(config.codec.name, Path(config.codec.path))
+    return RecordedSource(codec, through=config.system is System.codec, seed=config.seed)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ group has more than one member is replaced by an alternative: a uniform draw fro
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,48 @@ from numpy.typing import NDArray
 
 from speculative_tts.codecs.audio import Wave
 from speculative_tts.codecs.registry import Codec, VoiceCodec, decode_voice
+from speculative_tts.decoding.builder import Builder
+from speculative_tts.decoding.model_cache import process_cache
 from speculative_tts.decoding.sampling.randomness import AUXILIARY, uniforms
+from speculative_tts.provenance import content_hash
 from speculative_tts.records import DecodeRecord, ListItem
+from speculative_tts.runs.folder import is_done, read_config, read_records, shared_caches
+from speculative_tts.runs.naming import run_name
 from speculative_tts.runs.run import check_audio, record
 from speculative_tts.runs.voices import Voices
-from speculative_tts.schema.decode import SamplingConfig
+from speculative_tts.schema.decode import DecodeConfig, SamplingConfig, System
+from speculative_tts.schema.rules import GroupRule
+
+
+def build(config: DecodeConfig) -> "SwapSource":
+    """Return the source of a run of system=swap; ValueError without the target's run."""
+    source, shared = target_run(config), shared_caches(config.out, config.cache)
+    parts = Builder(config, process_cache(config.runtime.device.value))
+    voices = Voices(parts.codec, content_hash(Path(config.codec.path)), shared)
+    groups = parts.groups.arrays
+    return SwapSource(parts.codec, groups, source, parts.facts, parts.sampling, voices)
+
+
+def target_run(config: DecodeConfig) -> dict[str, DecodeRecord]:
+    """Read the records of the target's run that system=swap starts from.
+
+    Raises ValueError if there is no such finished run, or no groups to swap within.
+    """
+    if not isinstance(config.rule, GroupRule):
+        raise ValueError(
+            f"system=swap swaps within groups, and rule is {config.rule.name}; give rule=group"
+        )
+    target = replace(config, system=System.target, source=None)
+    folder = Path(config.source or Path(config.out) / run_name(target))
+    if not is_done(folder):
+        raise ValueError(
+            f"{folder} is no finished run; system=swap needs the target's, made by "
+            "sst-decode system=target with the same settings, or source=<its folder>"
+        )
+    made = read_config(folder)
+    if made.get("system") != System.target.name:
+        raise ValueError(f"{folder} is a run of system={made.get('system')}, not of the target")
+    return read_records(folder)
 
 
 def swap(

@@ -13,8 +13,7 @@ from torch import nn
 from speculative_tts.assets import resolve
 from speculative_tts.codecs import world
 from speculative_tts.codecs.postnet import NEIGHBOURS, Postnet
-from speculative_tts.codecs.tiny import TOKEN_FEATURES, TinyCodec, stack_frames
-from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
+from speculative_tts.codecs.tiny import TOKEN_FEATURES, ResidualTinyCodec, TinyCodec, stack_frames
 from speculative_tts_makers.corpora.postnet import (
     UNITS,
     decoded_and_true,

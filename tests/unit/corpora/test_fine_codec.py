@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from speculative_tts.codecs.tiny import FRAMES_PER_TOKEN, TinyCodec
-from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
+from speculative_tts.codecs.tiny import FRAMES_PER_TOKEN, ResidualTinyCodec, TinyCodec
 from speculative_tts_makers.corpora import features, tiny
 from speculative_tts_makers.corpora.features import SpokenTake, read_feature_shard
 from speculative_tts_makers.corpora.plan import Take

@@ -104,7 +104,7 @@ def test_a_number_is_found_once_for_what_it_hangs_on(
     def asked(*settings: str) -> int:
         config = config_of(models, "lookahead=auto", *settings)
         given, found = settled(config, cache=tmp_path / "cache")
-        assert given.drafted == found["lookahead"]["lookahead"] == 2
+        assert given.lookahead == found["lookahead"]["lookahead"] == 2
         return len(probes)
 
     assert asked() == 1

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from pkgutil import resolve_name
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,8 +15,10 @@ from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.loops.graphs import Graphs
 from speculative_tts.decoding.model_cache import ModelCache, process_cache
 from speculative_tts.provenance import content_hash, plain
-from speculative_tts.runs import build
+from speculative_tts.runs import target_tokens
 from speculative_tts.runs.folder import shared_caches
+from speculative_tts.runs.run import SOURCES, AudioSource
+from speculative_tts.runs.sources import swap as swaps
 from speculative_tts.runs.sources.recordings import RecordedSource
 from speculative_tts.runs.sources.swap import SwapSource
 from speculative_tts.schema.decode import DecodeConfig, System
@@ -26,6 +29,11 @@ Make = Callable[..., DecodeConfig]
 @pytest.fixture
 def make(models: FakeModels) -> Make:
     return lambda *told: decode.main.compose([*models.overrides, *told])
+
+
+def source(config: DecodeConfig) -> AudioSource:
+    made: AudioSource = resolve_name(SOURCES[config.system])(config)
+    return made
 
 
 @pytest.mark.parametrize(
@@ -72,7 +80,8 @@ def test_an_engine_has_the_graphs_of_its_parts(make: Make) -> None:
 
 @pytest.fixture
 def swap(make: Make, monkeypatch: pytest.MonkeyPatch) -> DecodeConfig:
-    """Of groups that are not looked for."""
+    """Of groups and of a target's run that are not looked for."""
+    monkeypatch.setattr(swaps, "target_run", lambda _: {})
     monkeypatch.setattr(Builder, "groups", SimpleNamespace(arrays={"own": "arrays"}))
     return make("system=swap", "rule=group", "sampling.temperature=0.7")
 
@@ -85,7 +94,7 @@ def test_an_engine_takes_what_is_kept(make: Make) -> None:
 
 def test_the_next_run_takes_what_this_one_loaded(make: Make, swap: DecodeConfig) -> None:
     for config in (make("system=target"), swap):
-        codecs = [build.build_source(config, {}).codec for _ in range(2)]
+        codecs = [source(config).codec for _ in range(2)]
         assert codecs[0] is codecs[1]
 
 
@@ -99,13 +108,13 @@ def test_half_of_a_devices_memory_is_for_that(make: Make, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("system", ["codec", "reference"])
 def test_recordings_are_spoken_as_they_are_or_by_the_codec(make: Make, system: str) -> None:
-    made = build.build_source(make(f"system={system}", "seed=5"), {})
+    made = source(make(f"system={system}", "seed=5"))
     assert isinstance(made, RecordedSource)
     assert (made.through, made.seed) == (system == "codec", 5)
 
 
 def test_a_swap_has_groups_and_the_targets_settings(swap: DecodeConfig) -> None:
-    made = build.build_source(swap, {})
+    made = source(swap)
     assert isinstance(made, SwapSource)
     assert made.groups == {"own": "arrays"}
     assert made.settings is not None
@@ -121,10 +130,10 @@ def test_a_targets_tokens_are_known_by_all_that_decides_them(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Besides their requests."""
-    monkeypatch.setattr(build, "source_hash", lambda *folders: folders)
+    monkeypatch.setattr(target_tokens, "source_hash", lambda *folders: folders)
     config = make("out=runs", "sampling.top_k=7", "runtime.kernels=torch", "runtime.dtype=bfloat16")
     engine = Builder(config).engine()
-    assert build.made_by(engine.sampling, config.target, config.runtime) == {
+    assert target_tokens.made_by(engine.sampling, config.target, config.runtime) == {
         "target": content_hash(Path(config.target.path)),
         "rows": plain(config.target.rows),
         "sampler": plain(engine.sampling),

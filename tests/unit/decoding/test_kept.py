@@ -11,7 +11,7 @@ from speculative_tts.decoding import builder as parts
 from speculative_tts.decoding.blocks import build as heads
 from speculative_tts.decoding.loops import graphs
 from speculative_tts.decoding.model_cache import ModelCache, folder_size
-from speculative_tts.runs import build
+from speculative_tts.runs.sources import engine as sources
 from tests.fake_models import FakeModels, write_fake_models
 
 
@@ -57,7 +57,7 @@ def test_a_sweep_loads_once_and_other_weights_are_others(
 
     monkeypatch.setattr(parts, "load_speech_lm", load)
     kept = ModelCache(1e9)
-    monkeypatch.setattr(build, "process_cache", lambda _: kept)
+    monkeypatch.setattr(sources, "process_cache", lambda _: kept)
 
     def run(models: FakeModels, *settings: str) -> None:
         common = [*models.overrides, f"out={tmp_path / 'runs'}", "timing=0", *settings]
@@ -90,7 +90,7 @@ def test_heads_and_transitions_are_loaded_once_a_sweep(
     for name in ("load_heads", "log_transitions"):
         monkeypatch.setattr(heads, name, noting(name))
     kept = ModelCache(1e9)
-    monkeypatch.setattr(build, "process_cache", lambda _: kept)
+    monkeypatch.setattr(sources, "process_cache", lambda _: kept)
     common = ["method=mtp", "limit=1", "timing=0", f"out={tmp_path}", "seed=0,1"]
     assert decode.main([*common, "viterbi.mode=none,best,sample", "heads.n=2"]) == 0
     assert sorted(loaded) == ["load_heads", "log_transitions"]

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from speculative_tts import provenance
 from speculative_tts.native import library
 from speculative_tts.native.library import kernel_label
+from speculative_tts.reporting.runs import flatten
 from speculative_tts.runs import naming
-from speculative_tts.runs.naming import LAWS, OWN_LAWS, remove, run_name, search_label
+from speculative_tts.runs.naming import LAWS, OWN_LAWS, run_name, search_label
 from speculative_tts.schema.common import (
     CheckpointConfig,
     CodecConfig,
@@ -38,7 +40,6 @@ from speculative_tts.schema.drafters import (
     LMDrafterConfig,
     RecurrentDrafterConfig,
 )
-from speculative_tts.schema.fields import unchanged
 from speculative_tts.schema.rules import ExactRule, GroupRule, ToleranceRule
 
 
@@ -210,9 +211,19 @@ def test_settings_that_came_later_count_once_they_differ(tmp_path: Path) -> None
     rows = {f"{model}.rows.{key}" for model in ("target", "draft") for key in later}
     both = {"runtime.graphs", "runtime.speculate", "timing", "processes", "drafter.entropy"} | rows
     both |= {"sampling.sampler"}
-    assert set(unchanged(plain)) == both | {"rule.block", "chunk"}
+    assert left_out(plain) == both | {"rule.block", "chunk"}
     other = replace(plain, rule=ExactRule(block=True), chunk=3)
-    assert set(unchanged(other)) == both
+    assert left_out(other) == both
+    groups = replace(plain, rule=GroupRule(groups=GroupsConfig()))
+    assert left_out(groups) == both | {"rule.groups.cache", "rule.block", "chunk"}
+
+
+def left_out(config: DecodeConfig) -> set[str]:
+    """Dotted keys that are no part of what a run is, but for where runs and caches lie."""
+    every, own = (flatten(provenance.plain(config, identity=one)) for one in (False, True))
+    places = ("out", "cache", "viterbi.transitions.cache", "viterbi.transitions.workers")
+    assert {*places} <= every.keys() - own.keys()
+    return every.keys() - own.keys() - {*places}
 
 
 @pytest.mark.parametrize(
@@ -266,13 +277,6 @@ def test_rounds_drafted_in_8_bits_have_a_name_of_their_own(
             drafter = RecurrentDrafterConfig(path=path, dtype=dtype)
             names.add(run_name(config(tmp_path, drafter=drafter)))
     assert len(names) == 2 * len(DrafterDType)
-
-
-def test_dotted_keys_are_taken_out_where_they_are() -> None:
-    values: dict[str, Any] = {"a": {"b": {"c": 1, "d": 2}, "e": 3}, "f": 4}
-    for key in ("a.b.c", "f", "g", "f.x", "a.x.y", "a.e.z", "h.i"):
-        remove(values, key)
-    assert values == {"a": {"b": {"d": 2}, "e": 3}}
 
 
 def test_what_becomes_of_counted_transitions_counts(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from listening_runs import make_runs, make_test, rated
 
@@ -136,6 +137,23 @@ def test_raters_alike_agree(key: Key, tmp_path: Path) -> None:
                 one["values"] = [float(int(trial.clips[0][:4], 16) % 5 + 1)]
     answer(folder, sheets)
     assert scored(folder, "draws=100")["alpha"] == pytest.approx(1.0)
+
+
+def test_agreement_on_pairs_is_not_of_the_blind_names(runs: Path, tmp_path: Path) -> None:
+    """Raters who prefer one system by 1 or 2 at random agree by chance alone; alpha was 0.75.
+
+    Each pair was turned as its clips' random names sort, so that pairs seemed to differ.
+    """
+    key = make_test(tmp_path, runs, "test=cmos", "raters=12", "samples=10", "baseline=target")
+    rng, sheets = np.random.default_rng(0), rated(key, dict.fromkeys(NAMES, 3.0), 0)
+    for sheet in sheets:
+        for one in sheet["answers"]:
+            trial = key.raters[sheet["rater"] - 1][one["trial"]]
+            if not key.is_check(trial):
+                way = 1 if key.clips[trial.clips[1]].system == NAMES[1] else -1
+                one["values"] = [float(way * rng.integers(1, 3))]
+    answer(tmp_path, sheets)
+    assert abs(scored(tmp_path, "draws=100")["alpha"]) < 0.2
 
 
 def test_whose_answers_count(key: Key, tmp_path: Path) -> None:

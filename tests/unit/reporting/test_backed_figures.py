@@ -52,6 +52,11 @@ MEANS: dict[Path, dict[str, tuple[Place, ...]]] = {  # by page: of equally long 
             ("registered/ssd/table1", "ssd", "wer_minus_target"),
             (SECOND, "ssd7", "here"),
         ),
+        "1.8 [1.3, 2.3]": (
+            ("claims/claims", "ssd9", "here"),
+            ("registered/ssd/table1", "ssd", "wer_minus_target"),
+            (SECOND, "ssd7", "here"),
+        ),
         "-2.0 [-3.6, -0.4]": (
             ("registered/claims/claims", "mtp5", "here"),
             (SECOND, "mtp4", "here"),
@@ -67,6 +72,14 @@ MEANS: dict[Path, dict[str, tuple[Place, ...]]] = {  # by page: of equally long 
         "-1.0 [-1.7, -0.3]": (as_long(FIRST, 0.1), (SECOND, "pcg2", "here")),
         "-0.7 [-1.3, -0.0]": (as_long(FIRST, 0.2), (SECOND, "pcg4", "here")),
         "-0.4 [-1.2, 0.4]": (as_long(FIRST, 0.3), (SECOND, "pcg6", "here")),
+        **{
+            text: (as_long("pcg/matched_length", beta), as_long(FIRST, beta), (SECOND, key, "here"))
+            for text, beta, key in (
+                ("-0.8 [-1.3, -0.3]", 0.1, "pcg2"),
+                ("-0.6 [-1.1, -0.1]", 0.2, "pcg4"),
+                ("-0.7 [-1.4, -0.1]", 0.3, "pcg6"),
+            )
+        },
     },
 }
 PAGES = [page for page in LEANING if any(all_figures(page))]

@@ -227,7 +227,7 @@ def test_every_claim_names_its_test_and_its_command(page: dict[str, dict[str, st
         assert row["paper"]
 
 
-@pytest.mark.parametrize("name", ["claims", "retest"])
+@pytest.mark.parametrize("name", ["claims", "retest", "late"])
 def test_claims_speak_of_systems_and_quantities_that_are_there(name: str) -> None:
     for table in REPORTS[name](TINY).claims:
         for claim in table.claims:

@@ -287,7 +287,7 @@ def test_unknown_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main(["paper=pcgg", f"runs={tmp_path}", f"out={tmp_path / 'out'}"]) == 2
     line = capsys.readouterr().err
     assert "paper=pcgg has no report; use ssd, pcg, mtp, tiny, streaming, frontier, " in line
-    assert "drafters, speeds, claims, retest or all" in line
+    assert "drafters, speeds, claims, retest, late or all" in line
 
 
 def test_audio_that_was_deleted_is_not_shown(tmp_path: Path) -> None:

@@ -125,14 +125,33 @@ def test_any_other_page_says_above_its_tables_of_how_many_processes_it_is(page: 
     assert re.search(rf"\b(one process|in {ENOUGH} processes)\b", top)
 
 
-@pytest.mark.parametrize("place", [SHIPPED / "claims", SHIPPED / "registered" / "claims"])
-def test_a_speed_of_few_processes_gets_no_verdict(place: Path) -> None:
-    rows = [row for row in read(place / "claims.csv") if row["test"].startswith("speedup")]
+@pytest.mark.parametrize("place", ["claims", "registered/claims", "registered/late"])
+def test_a_speed_of_few_processes_gets_no_verdict(place: str) -> None:
+    rows = [
+        row for row in read(SHIPPED / place / "claims.csv") if row["test"].startswith("speedup")
+    ]
     assert rows
     for row in rows:
         difference = " minus " in row["test"].replace(MINUS, "-")
         enough = int(row.get("here_processes") or 0) >= ENOUGH
         assert enough or difference or row["verdict"] == Finding.few.value, row["system"]
+
+
+def test_speeds_of_fewer_processes_stand_in_the_list_of_exceptions() -> None:
+    """Which speeds have no interval over processes was said nowhere as a whole."""
+    page = SHIPPED / "speeds" / "exceptions.md"
+    listed = {
+        (page.parent / one).resolve() for one in re.findall(r"\]\(([^)#]*)", page.read_text())
+    }
+    assert all(one.is_file() for one in listed)
+    few = {place / f"{one.name}.md" for _, place, one in TABLES if FEW.search(_text(place, one))}
+    alone = {one for one in OTHERS if "one process" in one.read_text().partition("\n| ")[0].lower()}
+    assert few
+    assert few | alone - {page} <= listed
+
+
+def _text(place: Path, table: TableDefinition) -> str:
+    return (place / f"{table.name}.csv").read_text(encoding="utf-8")
 
 
 def test_nothing_of_one_process_leads_or_is_plotted_without_saying_so() -> None:

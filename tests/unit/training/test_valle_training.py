@@ -10,7 +10,7 @@ import torch
 from killed_trainings import killed_at
 from safetensors.torch import load_file
 
-from speculative_tts.codecs.tiny_residual import ResidualTinyCodec
+from speculative_tts.codecs.tiny import ResidualTinyCodec
 from speculative_tts.models.families.valle.checkpoint import load_valle
 from speculative_tts.models.families.valle.config import ValleConfig
 from speculative_tts.models.families.valle.lm import ValleLM

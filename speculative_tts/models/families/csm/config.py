@@ -8,7 +8,7 @@ from typing import Any
 from speculative_tts.models.decoder.config import DecoderConfig
 from speculative_tts.models.decoder.loading import read_config
 from speculative_tts.schema.fields import Count, Several, Whole
-from speculative_tts.typed import read_json, typed
+from speculative_tts.typed import typed
 
 MODEL_TYPE = "csm"
 FILES = f"config.json of model_type {MODEL_TYPE}, model.safetensors, tokenizer and chat template"
@@ -90,14 +90,6 @@ class TalkerConfig:
     def codes(self) -> int:
         """Return the number of codes of all codebooks."""
         return self.codebooks * self.size
-
-
-def is_talker(folder: Path) -> bool:
-    """Return True for a folder whose config.json is CSM's."""
-    try:
-        return read_json(folder / "config.json").get("model_type") == MODEL_TYPE
-    except ValueError:
-        return False
 
 
 def _decoder(config: Mapping[str, Any], where: Path) -> DecoderConfig:

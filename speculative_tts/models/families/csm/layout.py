@@ -5,7 +5,6 @@ the id after all codes ends the speech. A prompt's rows are those of the text, t
 speech ids: each frame of a recording is `codebooks` rows and one position.
 """
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -25,7 +24,6 @@ from speculative_tts.typed import read_json, typed
 
 GENERATION = "generation_config.json"
 COPY = "copy tokenizer.json, tokenizer_config.json and chat_template.jinja of the checkpoint there"
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,13 @@ from torch import Tensor
 
 from speculative_tts.models.decoder.cache import Cache
 from speculative_tts.models.decoder.decoder import Decoder
-from speculative_tts.models.decoder.loading import State, build_decoder, read_state, stored_rows
+from speculative_tts.models.decoder.loading import (
+    State,
+    build_decoder,
+    read_state,
+    stored_rows,
+    tensor_of,
+)
 from speculative_tts.models.decoder.matrix import Matrix, matrix
 from speculative_tts.models.families.csm.config import TalkerConfig
 from speculative_tts.models.families.csm.layout import CsmLayout
@@ -34,7 +40,6 @@ HEAD, HEADS, TEXT = "lm_head.weight", "depth_decoder.codebooks_head.weight", "em
 CODES = f"{BACKBONE}embed_tokens.embed_audio_tokens.weight"
 WITHIN = f"{DEPTH}embed_tokens.weight"  # stored once where both decoders have one table
 PROJECTION = f"{DEPTH}inputs_embeds_projector.weight"
-AGAIN = "config.json and weights do not belong together"
 
 
 @dataclass
@@ -281,14 +286,12 @@ def _weights(config: TalkerConfig, state: State, dtype: torch.dtype, folder: Pat
     given = state | {name: tensor for name, tensor in both.items() if tensor is not None}
     known = (*tables, f"{BACKBONE}layers.", f"{BACKBONE}norm.", f"{DEPTH}layers.", f"{DEPTH}norm.")
     if odd := [name for name in state if not name.startswith(known)]:
-        raise ValueError(f"{folder} holds tensors that CSM does not have: {some(odd)}; {AGAIN}")
-    for name, shape in tables.items():
-        if name not in given:
-            raise ValueError(f"{folder} has no tensor {name}; {AGAIN}")
-        if tuple(given[name].shape) != shape:
-            raise ValueError(
-                f"{folder}: {name} is {tuple(given[name].shape)}, config.json says {shape}; {AGAIN}"
-            )
-    text, frames, within, project, first, others = (given[name].to(dtype) for name in tables)
+        raise ValueError(
+            f"{folder} holds tensors that CSM does not have: {some(odd)}; "
+            "config.json and weights do not belong together"
+        )
+    text, frames, within, project, first, others = (
+        tensor_of(given, name, shape, folder).to(dtype) for name, shape in tables.items()
+    )
     heads = (matrix(first.T), *(matrix(one) for one in others))
     return Weights(text, frames, within, matrix(project.T), heads)
