@@ -230,8 +230,12 @@ BLOCKS = {
     },
     "35 words: SSD's own draft": {
         "hours": Pair(f"{LONG} minus {SHORT}, alone", OWN, FEW),
-        "hours_exact": Pair("the two drafts: exact", OWN_EXACT, FEW_EXACT, (TOKENS,)),
-        "hours_ssd0.4": Pair("the two drafts: SSD 0.4", OWN_SSD4, FEW_SSD4),
+        "hours_exact": Pair(
+            "exact by `ssd-seed0` minus exact by `ssd-long`", OWN_EXACT, FEW_EXACT, (TOKENS,)
+        ),
+        "hours_ssd0.4": Pair(
+            "SSD 0.4 by `ssd-seed0` minus SSD 0.4 by `ssd-long`", OWN_SSD4, FEW_SSD4
+        ),
         "layers": Pair(f"{SHORT} minus `draft=paper`, alone", FEW, PAPER),
     },
 }
