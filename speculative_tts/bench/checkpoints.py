@@ -39,7 +39,7 @@ class Parts:
 
 
 @dataclass(frozen=True)
-class Timed:
+class ProcessFigures:
     """What one process measured."""
 
     whole: Times  # continuations
@@ -104,7 +104,7 @@ class Checkpoints:
         """The bytes of weights that a step of each model reads."""
         return systems.bytes_read(self.engine, self.engines)
 
-    def timed(self, drafted: systems.Lookaheads | None = None) -> Timed:
+    def timed(self, drafted: systems.Lookaheads | None = None) -> ProcessFigures:
         """Time all of it in this process; without `drafted`, at the lookaheads that pay here."""
         config, device = self.config, self.engine.target.device
         pays = systems.lookaheads(self.engines, self.prompts)
@@ -117,10 +117,10 @@ class Checkpoints:
             search.search_costs(*search.PATH_SEARCH, config.steps, device),
             limits(self.read, config.runtime.threads),
         )
-        return Timed(whole, parts)
+        return ProcessFigures(whole, parts)
 
 
-def timed(here: Checkpoints) -> list[Timed]:
+def timed(here: Checkpoints) -> list[ProcessFigures]:
     """Return what this process measures, and then each other of `processes` that are asked for."""
     first = here.timed()
     drafted = systems.drafted(here.config, first.parts.lookaheads)
@@ -128,6 +128,6 @@ def timed(here: Checkpoints) -> list[Timed]:
     return [first, *afresh(_elsewhere, others)]
 
 
-def _elsewhere(piece: tuple[BenchConfig, systems.Lookaheads]) -> Timed:
+def _elsewhere(piece: tuple[BenchConfig, systems.Lookaheads]) -> ProcessFigures:
     config, drafted = piece
     return Checkpoints(config).timed(drafted)

@@ -14,7 +14,7 @@ Part = Mapping[str, Any]  # what one process measured beside whole continuations
 
 
 @dataclass(frozen=True)
-class Round:
+class RoundCost:
     """A round of one lookahead as one process measured it."""
 
     lookahead: int
@@ -24,7 +24,7 @@ class Round:
     verification: float  # seconds
 
     @classmethod
-    def of(cls, row: Mapping[str, Any], part: Part) -> "Round":
+    def of(cls, row: Mapping[str, Any], part: Part) -> "RoundCost":
         """Read a row of a process's lookaheads."""
         k = row["lookahead"]
         verification = part["steps"][verify_step(k)]
@@ -49,16 +49,16 @@ class Round:
         return self.speedup * (self.lookahead + 1) / self.tokens
 
 
-Rounds = list[list[Round]]  # by lookahead from 1 on, then by process
+RoundCosts = list[list[RoundCost]]  # by lookahead from 1 on, then by process
 
 
-def rounds(parts: Sequence[Part], name: str) -> Rounds:
+def rounds(parts: Sequence[Part], name: str) -> RoundCosts:
     """Return the rounds of one drafter and rule."""
-    read = ([Round.of(row, part) for row in part["lookaheads"][name]] for part in parts)
+    read = ([RoundCost.of(row, part) for row in part["lookaheads"][name]] for part in parts)
     return [list(each) for each in zip(*read, strict=True)]
 
 
-def _fastest(several: Rounds) -> list[Round]:
+def _fastest(several: RoundCosts) -> list[RoundCost]:
     """Return the rounds of the lookahead with the most tokens per second, by the mean."""
     return max(several, key=lambda each: fmean(one.tokens / one.seconds for one in each))
 
@@ -113,6 +113,6 @@ def lookahead_lines(result: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _tokens(each: Sequence[Round]) -> float:
+def _tokens(each: Sequence[RoundCost]) -> float:
     """Return the tokens of a round, which only an engine's chance could make differ."""
     return fmean(one.tokens for one in each)
