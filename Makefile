@@ -251,7 +251,8 @@ records: $(STAMP) ## Decode and judge the papers' main tables again, nothing tim
 	for one in tiny tiny_fine; do $(call untimed,tiny,experiment=fresh target=$$one seed=0); done
 	$(call untimed,streaming,experiment=streaming seed=0 limit=20)
 	$(call untimed,drafters,experiment=$(call joined,$(DRAFTERS_RUNS)) seed=0$(comma)1$(comma)2$(comma)3$(comma)4 limit=20)
-	$(call untimed,frontier,experiment=frontier rule=$(call joined,group typical top divergence neighbours dynamic) drafter=lm seed=0) # its recurrent layer has been trained on since
+	$(call untimed,frontier,experiment=$(call joined,frontier frontier_ratio frontier_block frontier_frequent) seed=0)
+	$(call untimed,frontier,experiment=ssd/table3$(comma)ssd/groups drafter=recurrent seed=0)
 	$(BIN)/sst-eval runs=$(OUT)/records/ssd metrics=[wer,similarity]
 	for one in tiny streaming frontier drafters; do $(BIN)/sst-eval runs=$(OUT)/records/$$one metrics=[wer] && $(BIN)/python scripts/keep_runs.py $(RESULTS)/$$one scores=$(OUT)/records/$$one; done
 	for one in pcg mtp more/ssd more/pcg more/mtp; do $(BIN)/sst-eval runs=$(OUT)/records/$$one metrics=[wer]; done

@@ -13,6 +13,7 @@ from typing import Any
 
 from shipped import THEIRS, read_csv, read_table
 
+from speculative_tts.reporting.captions import ONE_PROCESS
 from speculative_tts.reporting.definitions import ClaimTable, Definition, FigureDefinition, Report
 from speculative_tts.reporting.fill_claims import counts
 from speculative_tts.reporting.fill_figure import level_kind, tag
@@ -205,7 +206,8 @@ def captioned(old: Sequence[str], fresh: Sequence[str], asked: Sequence[str]) ->
     Where no system is `asked` for its speed there is none to speak of.
     """
     names = "|".join(re.escape(one.heading) for key, one in quantities().items() if clocked(key))
-    lines = [line.partition(OF_TIMES)[0] for line in old if not line.startswith((TIMES, UNTIMED))]
+    kept = [line for line in old if not line.startswith((TIMES, UNTIMED))]
+    lines = [line.partition(OF_TIMES)[0].partition(f" {ONE_PROCESS}")[0] for line in kept]
     lines = [re.sub(rf", ({names}) on \d+( to \d+)?", "", line) for line in lines]
     spread = next((line.partition(f"{OF_TIMES} are")[2] for line in fresh if OF_TIMES in line), "")
     counts = [

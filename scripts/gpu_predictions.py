@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from speculative_tts.bench.table import grid
+from speculative_tts.bench.figures import grid
 from speculative_tts_benchmarks.gpu_limits import recurrent_weights, weights, work
 from speculative_tts_benchmarks.sizes import SIZES
 

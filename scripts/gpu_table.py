@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from speculative_tts.bench.table import grid
+from speculative_tts.bench.figures import grid
 from speculative_tts.files import write_atomic
 from speculative_tts.records import DecodeRecord
 from speculative_tts.reporting.origin import made_by

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from speculative_tts.bench.table import ONE_PROCESS, grid
+from speculative_tts.bench.figures import ONE_PROCESS, grid
 from speculative_tts.costs.timer import median_seconds
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter

@@ -4,6 +4,7 @@ Steps cost what they cost with real weights; the acceptance is that of random we
 speed is also given for other acceptance rates, computed from the steps.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,15 +23,10 @@ from speculative_tts.bench.engine import (
     synthetic_groups,
     verify_step,
 )
+from speculative_tts.bench.figures import cell, grid
 from speculative_tts.bench.roofline import limits
-from speculative_tts.bench.table import (
-    grid,
-    memory_lines,
-    ratios,
-    step_lines,
-    system_lines,
-    timed_in,
-)
+from speculative_tts.bench.rounds import Part
+from speculative_tts.bench.table import memory_lines, ratios, step_lines, system_lines, timed_in
 from speculative_tts.costs.timer import medians
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.lm import LMDrafter
@@ -99,6 +95,8 @@ class ProcessTimes:
 
     whole: Times
     first: Times  # of each prompt and one token
+    steps: dict[str, float]
+    bytes_per_second: dict[str, float]
     counts: list[Counts]  # of the second model's rounds
     peak: float  # GiB of this engine alone
 
@@ -117,8 +115,13 @@ class Models:
         self.target = self.weights.model(dtype, self.device)
         self.draft = self.size.draft_of(self.target)
 
+    @property
+    def read(self) -> dict[str, int]:
+        """The bytes of weights that a step of each model reads."""
+        return {"target": self.target.step_bytes, "draft": self.draft.step_bytes}
+
     def timed(self) -> ProcessTimes:
-        """Continue every prompt by every system in turn."""
+        """Continue every prompt by every system in turn; time single steps and memory."""
         config, made = self.config, list[Outcome]()
         seeds = range(config.seed, config.seed + config.limit)
         prompts = [prompt_of(config, self.size, self.target, seed) for seed in seeds]
@@ -130,7 +133,10 @@ class Models:
         with progress(total=len(prompts), desc="continuations", unit="prompt") as bar:
             whole = continuations(systems, prompts, bar.update)
         first = continuations(systems, [prompt.first for prompt in prompts], lambda: None)
-        return ProcessTimes(whole, first, [outcome.counts for outcome in made], peak)
+        steps = _steps(config, self.target, self.draft)
+        memory = limits(self.read, config.runtime.threads)
+        counts = [outcome.counts for outcome in made]
+        return ProcessTimes(whole, first, steps, memory, counts, peak)
 
 
 def _elsewhere(piece: tuple[BenchConfig, dict[str, Making]]) -> ProcessTimes:
@@ -141,35 +147,48 @@ def _elsewhere(piece: tuple[BenchConfig, dict[str, Making]]) -> ProcessTimes:
 
 
 def measured(config: BenchConfig, size: ModelSize) -> dict[str, Any]:
-    """Time all systems with the weights of one size, single steps by the first process alone."""
+    """Time all systems with the weights of one size, and what each process measures of steps."""
     models = Models(config)
     elsewhere = afresh(_elsewhere, [(config, dict(PEERS))] * (config.processes - 1))
     times = [models.timed(), *elsewhere]
-    steps = _steps(config, models.target, models.draft)
-    read = {"target": models.target.step_bytes, "draft": models.draft.step_bytes}
-    spent, first = (joined([getattr(one, name) for one in times]) for name in ("whole", "first"))
+    spent = joined([one.whole for one in times])
     seconds = {name: [one.seconds for one in own] for name, own in spent.items()}
+    cores = {name: [one.cores for one in own] for name, own in spent.items()}
     counts = [one for own in times for one in own.counts]
     return {
         "model": f"{size.title}, {config.runtime.dtype.name}, random weights, "
         f"{_label(config.rule)}, lookahead {int(config.lookahead)}",
-        "continuations": {name: ratios(config, seconds, name) for name in seconds},
+        "continuations": {name: ratios(config, seconds, cores[name], name) for name in seconds},
         "seconds": seconds,
-        "core_seconds": {name: [one.cores for one in own] for name, own in spent.items()},
-        "prompt_core_seconds": {
-            name: median(one.cores for one in own) for name, own in first.items()
-        },
+        "core_seconds": cores,
+        "parts": [_part(one, config) for one in times],
         "acceptance_rate": sum(c.accepted for c in counts) / max(1, sum(c.drafted for c in counts)),
-        "steps": steps,
         "context": CONTEXT,
-        "computed_speedup": {rate: computed(steps, rate, int(config.lookahead)) for rate in RATES},
-        "bytes_per_step": read,
-        "bytes_per_second": limits(read, config.runtime.threads),
+        "bytes_per_step": models.read,
         "peak_gib": times[0].peak,
         "processes": config.processes,
         "tokens": config.tokens,
         "prompts": config.limit,
         "threads": config.runtime.threads,
+    }
+
+
+def _part(one: ProcessTimes, config: BenchConfig) -> Part:
+    """Return what a process measured beside whole continuations, as JSON values."""
+    first, whole = (
+        {name: median(spent.cores for spent in own) for name, own in times.items()}
+        for times in (one.first, one.whole)
+    )
+    return {
+        "prompt_core_seconds": first,
+        "token_core_seconds": {
+            name: (whole[name] - first[name]) / (config.tokens - 1) for name in whole
+        },
+        "steps": one.steps,
+        "computed_speedup": {
+            str(rate): computed(one.steps, rate, int(config.lookahead)) for rate in RATES
+        },
+        "bytes_per_second": one.bytes_per_second,
     }
 
 
@@ -251,30 +270,40 @@ def computed(steps: dict[str, float], rate: float, lookahead: int) -> float:
 def table(result: dict[str, Any]) -> str:
     """Format the result as Markdown tables."""
     title = f"{result['model']}, batch 1, {result['prompts']} prompts"
-    lines = [title, "", timed_in(result.get("processes", 1), result["prompts"]), ""]
+    lines = [title, "", timed_in(result["processes"], result["prompts"]), ""]
     lines += system_lines(result)
-    lines += ["", *_parts(result), "", *step_lines(result), "", *memory_lines(result), ""]
-    lines += [*expected(result), ""]
+    lines += [
+        "",
+        *_prompts(result["parts"]),
+        "",
+        *step_lines(result),
+        "",
+        *memory_lines(result),
+        "",
+    ]
+    lines += [*expected(result["parts"]), ""]
     lines += [f"{result['tokens']} tokens each, {result['threads']} thread(s)."]
     lines += [f"Acceptance rate of the random draft {result['acceptance_rate']:.2f}."]
     lines += [f"Peak memory of ours {result['peak_gib']:.1f} GiB.", ""]
     return "\n".join([*lines, made_by(result["provenance"])]) + "\n"
 
 
-def expected(result: dict[str, Any]) -> list[str]:
+def expected(parts: Sequence[Part]) -> list[str]:
     """Tabulate the speedups that the steps allow at assumed acceptance rates."""
-    alone = result["steps"]["target step (1 token)"]
-    rows = {"target alone": 1.0, **result["computed_speedup"]}
-    return grid(
-        ("acceptance, assumed", "x autoregressive, computed", "tokens/s, computed"),
-        [(rate, f"{speedup:.2f}", f"{speedup / alone:.1f}") for rate, speedup in rows.items()],
-    )
+    rows = []
+    for rate in (None, *map(str, RATES)):
+        speedups = [one["computed_speedup"][rate] if rate else 1.0 for one in parts]
+        steps = [one["steps"]["target step (1 token)"] for one in parts]
+        speeds = [speedup / alone for speedup, alone in zip(speedups, steps, strict=True)]
+        rows.append((rate or "target alone", cell(speedups, ".2f"), cell(speeds, ".1f")))
+    return grid(("acceptance, assumed", "x autoregressive, computed", "tokens/s, computed"), rows)
 
 
-def _parts(result: dict[str, Any]) -> list[str]:
+def _prompts(parts: Sequence[Part]) -> list[str]:
     """Tabulate core milliseconds of a prompt and of each further token, from medians."""
     rows = []
-    for name, first in result["prompt_core_seconds"].items():
-        further = (median(result["core_seconds"][name]) - first) / (result["tokens"] - 1)
-        rows.append((name, f"{1000 * first:.0f}", f"{1000 * further:.1f}"))
+    for name in parts[0]["prompt_core_seconds"]:
+        first = [1000 * one["prompt_core_seconds"][name] for one in parts]
+        further = [1000 * one["token_core_seconds"][name] for one in parts]
+        rows.append((name, cell(first, ".0f"), cell(further, "z.1f", signed=True)))
     return grid(("system", "prompt and first token, core ms", "a further token, core ms"), rows)

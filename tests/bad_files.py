@@ -53,6 +53,7 @@ TARGETS: dict[str, dict[str, Any]] = {
     "rope_odd": {"config.json": {"rope_parameters": {"rope_type": "yarn"}}},
     "rope_0": {"config.json": {"rope_parameters": {"rope_type": "default", "rope_theta": 0}}},
     "vocab_small": {"config.json": {"vocab_size": 5}},
+    "vocab_large": {"config.json": {"vocab_size": 9999}},
     "speech_list": {"speech.json": "[]"},
     "speech_torn": {"speech.json": '{"n_codes": 4'},
     "speech_empty": {"speech.json": "{}"},

@@ -1,8 +1,11 @@
 """A random little speech stack on disk: the shapes and files of the real one, nothing learned."""
 
 import json
+import shutil
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -39,7 +42,21 @@ class FakeModels:
 
 
 def write_fake_models(root: Path, utterances: int = 6) -> FakeModels:
-    """Write target (3 layers), draft (its first), codec, prompts and list below `root`."""
+    """Write target (3 layers), draft (its first), codec, prompts and list below `root`.
+
+    All are alike, so a process makes them once and copies them; what torch draws next is alike too.
+    """
+    first, state = _written(utterances)
+    shutil.copytree(first.name, root, copy_function=shutil.copy, dirs_exist_ok=True)
+    torch.set_rng_state(state)
+    return FakeModels(root)
+
+
+@cache
+def _written(utterances: int) -> tuple[TemporaryDirectory[str], torch.Tensor]:
+    """Return a folder of models, and the state of torch's generator after they were made."""
+    folder = TemporaryDirectory()
+    root = Path(folder.name)
     torch.manual_seed(0)
     target = write_checkpoint(root / "target", layers=3)
     write_checkpoint(root / "draft", layers=1, source=target)
@@ -59,7 +76,7 @@ def write_fake_models(root: Path, utterances: int = 6) -> FakeModels:
         for index in range(utterances)
     ]
     (root / "list.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return FakeModels(root)
+    return folder, torch.get_rng_state()
 
 
 def write_checkpoint(

@@ -152,7 +152,7 @@ REFUSED_IN_MAKING: dict[str, tuple[str, dict[str, str]]] = {
             "layers=[-1]": "layers -1 is below 0; give 0 or more",
             "layers=0": "layers=0: a list is wanted; give layers=[0]",
             "layers=[a]": "layers",
-            "layers=[[0]]": "layers holds [0]; give a list of plain values",
+            "layers=[[0]]": "layers [0] is no single value; give 0 or more",
             "learning_rate=-1": "learning_rate -1.0 is not above 0",
             "losses.ce=0": "all loss weights are 0",
             "losses.kl=-1": "losses.kl -1.0 is below 0",

@@ -29,11 +29,13 @@ REFUSED_OF_RUNS: dict[str, tuple[str, dict[str, str]]] = {
             "target.path={w}/list.jsonl": "list.jsonl",
             "target.path={w}/stores": "stores holds no speech LM known here; looked for",
             "target.path=tiny:nothing": "tiny:nothing is not shipped; give",
-            "target.path={w}/targets/no_embedding": "no 48 rows of model.embed_tokens.weight",
+            "target.path={w}/targets/no_embedding": "no tensor model.embed_tokens.weight",
             "target.path={w}/targets/no_head": "no tensor lm_head.weight; config.json and weights",
             # was once an IndexError, at the first prompt
-            "target.path={w}/targets/short_embedding": "no 48 rows of model.embed_tokens.weight",
-            "target.path={w}/targets/short_head": "has no 41 rows of lm_head.weight",
+            "target.path={w}/targets/short_embedding": "(40, 32), config.json says (48, 32)",
+            "target.path={w}/targets/short_head": "lm_head.weight is (40, 32), config.json says",
+            # once loaded
+            "target.path={w}/targets/vocab_large": "(48, 32), config.json says (9999, 32)",
             "draft.path=tiny:draft": "give draft=<its own>, train one from this target",
             # before its groups are made
             "rule=group rule.groups.cache={t}/c draft.path=tiny:draft": "give draft=<its own>",
@@ -51,6 +53,10 @@ REFUSED_OF_RUNS: dict[str, tuple[str, dict[str, str]]] = {
             "runtime.device=cuda": "runtime.device=cuda needs a GPU that torch can see",
             "limit=99999999999999999999": "is not a finite number below 2^53",
             "rule.beta=2": "rule.beta 2.0 is above 1; give 0 to 1",
+            # a sweep's later values, before the first is decoded
+            "rule.beta=0,2 seed=1,2": "rule.beta 2.0 is above 1; give 0 to 1",
+            "draft.path='{w}/target','/nowhere'": "draft.path: /nowhere does not exist; give",
+            "rule=tolerance match=0.3,1.5": "match=1.5 is no beta of SSD, which is 0 to 1",
             "sampling.temperature=-1": "temperature -1.0 is below 0; give 0 or more, or null",
             "sampling.top_p=0": "top_p 0.0 is not above 0; give more than 0, up to 1",
             "sampling.min_tokens_per_word=900": "above max_tokens_per_word",

@@ -9,6 +9,7 @@ import importlib.util
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -52,8 +53,29 @@ def spare_patches() -> None:
     InterpretedFunction.__call__ = call_patched
 
 
+def spare_checks() -> None:
+    """Let the interpreter compute no check that it then drops, and no table of types at each step.
+
+    It asserts overflows of integers in its debug mode alone, and computed them in 64 bits for that:
+    a third of what was left of these tests.
+    """
+    from triton.runtime import interpreter
+
+    builder = interpreter.interpreter_builder
+    assert not builder.options.debug
+    builder.options = replace(builder.options, sanitize_overflow=False)
+    numpys, known = interpreter._get_np_dtype, {}
+
+    def type_of_numpy(kind: Any) -> Any:
+        name = kind.scalar.name
+        return known[name] if name in known else known.setdefault(name, numpys(kind))
+
+    interpreter._get_np_dtype = type_of_numpy
+
+
 if HAS_TRITON and DEVICE.type == "cpu":
     spare_patches()
+    spare_checks()
 
 
 def rounded(*shape: int, generator: torch.Generator) -> Tensor:

@@ -2,18 +2,20 @@
 
 A process keeps its luck with memory for all its prompts, so several say how far its speeds reach
 beyond it. Each is a new one, loads its own models, and continues every prompt by every system in
-turn; they follow each other. Which lookaheads are timed, and single steps, are of the first.
+turn, and times rounds, single steps and memory; they follow each other. Which lookaheads are timed
+whole is of the first.
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from speculative_tts.bench import systems
+from speculative_tts.bench import engine, search, systems
 from speculative_tts.bench.asked import asked_of
 from speculative_tts.bench.engine import Continuation, Decode, Times, continuations
 from speculative_tts.bench.huggingface import of_checkpoints
+from speculative_tts.bench.roofline import limits
 from speculative_tts.costs.lookahead import LookaheadCost
 from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.engine import Engine
@@ -23,6 +25,25 @@ from speculative_tts.progress import progress
 from speculative_tts.schema.bench import BenchConfig
 from speculative_tts.schema.drafters import LMDrafterConfig
 from speculative_tts.workers import afresh
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What one process measured beside whole continuations: rounds, single steps, memory."""
+
+    lookaheads: dict[str, list[LookaheadCost]]
+    steps: dict[str, float]
+    group_rule: dict[str, float]
+    path_search: dict[str, float]
+    bytes_per_second: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What one process measured."""
+
+    whole: Times  # continuations
+    parts: Parts
 
 
 @dataclass(frozen=True)
@@ -59,10 +80,6 @@ class Checkpoints:
             prompts.append(Continuation(request, self.engine.target.prompt_ids(one.prompt)))
         return prompts
 
-    def lookaheads(self) -> dict[str, list[LookaheadCost]]:
-        """Return what each lookahead costs and brings, by drafter and rule."""
-        return systems.lookaheads(self.engines, self.prompts)
-
     def continued(self, drafted: systems.Lookaheads) -> Times:
         """Time all continuations by every system, drafting so many tokens, in this process."""
         decodes: dict[str, Decode] = systems.ours(
@@ -77,12 +94,40 @@ class Checkpoints:
         with progress(total=len(self.prompts), desc="continuations", unit="prompt") as bar:
             return continuations(decodes, self.prompts, bar.update)
 
+    @property
+    def context(self) -> int:
+        """Cached positions at which single steps are timed: half way through a continuation."""
+        return len(self.prompts[0].request.prompt) + self.config.tokens // 2
 
-def elsewhere(config: BenchConfig, drafted: systems.Lookaheads) -> Iterator[Times]:
-    """Yield the times of each of `config.processes` processes but this one."""
-    return afresh(_continued, [(config, drafted)] * (config.processes - 1))
+    @property
+    def read(self) -> dict[str, int]:
+        """The bytes of weights that a step of each model reads."""
+        return systems.bytes_read(self.engine, self.engines)
+
+    def timed(self, drafted: systems.Lookaheads | None = None) -> Timed:
+        """Time all of it in this process; without `drafted`, at the lookaheads that pay here."""
+        config, device = self.config, self.engine.target.device
+        pays = systems.lookaheads(self.engines, self.prompts)
+        whole = self.continued(systems.drafted(config, pays) if drafted is None else drafted)
+        heads, block = systems.heads_of(config, self.engine), search.PATH_SEARCH[1]
+        parts = Parts(
+            pays,
+            engine.step_costs(self.engine, heads, self.context, block, config.steps),
+            engine.group_rule_costs(*engine.GROUP_RULE, 30, device),
+            search.search_costs(*search.PATH_SEARCH, config.steps, device),
+            limits(self.read, config.runtime.threads),
+        )
+        return Timed(whole, parts)
 
 
-def _continued(piece: tuple[BenchConfig, systems.Lookaheads]) -> Times:
+def timed(here: Checkpoints) -> list[Timed]:
+    """Return what this process measures, and then each other of `processes` that are asked for."""
+    first = here.timed()
+    drafted = systems.drafted(here.config, first.parts.lookaheads)
+    others = [(here.config, drafted)] * (here.config.processes - 1)
+    return [first, *afresh(_elsewhere, others)]
+
+
+def _elsewhere(piece: tuple[BenchConfig, systems.Lookaheads]) -> Timed:
     config, drafted = piece
-    return Checkpoints(config).continued(drafted)
+    return Checkpoints(config).timed(drafted)

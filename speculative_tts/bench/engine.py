@@ -23,6 +23,8 @@ from speculative_tts.models.speech_lm import SpeechLM
 
 OURS = "autoregressive"
 LOOKAHEADS = range(1, 9)  # lookaheads whose verification is timed
+# PCG's target: tokens, mean group size, positions verified at once; threads
+GROUP_RULE = (65_536, 140, 4, 2)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from speculative_tts.costs.timer import median_seconds
 from speculative_tts.decoding.blocks.transitions import TransitionTable
 from speculative_tts.decoding.blocks.viterbi import Path, PathSearch
 
+PATH_SEARCH = ((1024, 2048, 65_536), 8, 25)  # MTP's: vocabularies, tokens a pass, candidates a head
 SEEN = 40  # successors a code has on average; the tiny codec's corpus has 37
 
 

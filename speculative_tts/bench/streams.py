@@ -14,8 +14,8 @@ import numpy as np
 
 from speculative_tts.bench.asked import asked_of
 from speculative_tts.bench.closed_loop import Served, measured
+from speculative_tts.bench.figures import ONE_PROCESS, RATIO
 from speculative_tts.bench.systems import PROBED, layer_of
-from speculative_tts.bench.table import ONE_PROCESS, RATIO
 from speculative_tts.costs.lookahead import best, table
 from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.engine import Engine

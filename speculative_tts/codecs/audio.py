@@ -175,8 +175,8 @@ class WaveWriter:
             file.write(self._header(LONGEST_WAV))
 
     def write(self, wave: Wave) -> None:
-        """Write samples and flush them at once."""
-        data = np.round(_clipped(wave) * 32767).astype("<i2").tobytes()
+        """Write samples, those that `write_wave` writes, and flush them at once."""
+        data = _in_16_bits(wave, self._rate, format="RAW", endian="LITTLE")
         self._file.write(data)
         self._file.flush()
         self._bytes += len(data)
@@ -205,8 +205,12 @@ def _clipped(wave: Wave) -> Wave:
 
 def wav_bytes(wave: Wave, sample_rate: int) -> bytes:
     """Return a wav of 16-bit PCM; values beyond [-1, 1] are clipped."""
+    return _in_16_bits(wave, sample_rate, format="WAV")
+
+
+def _in_16_bits(wave: Wave, sample_rate: int, **container: str) -> bytes:
     buffer = io.BytesIO()
-    soundfile.write(buffer, _clipped(wave), sample_rate, format="WAV", subtype="PCM_16")
+    soundfile.write(buffer, _clipped(wave), sample_rate, subtype="PCM_16", **container)
     return buffer.getvalue()
 
 

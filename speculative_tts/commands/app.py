@@ -67,6 +67,7 @@ class Command(Described[Config]):
 
     run: Callable[[Config], int]
     implied: Choices = ()
+    check: Callable[[Config], object] | None = None
 
     @property
     def words(self) -> list[str]:
@@ -167,7 +168,9 @@ class Command(Described[Config]):
         work = partial(_sweep_point, self, typed, len(composed.points))
         if not composed.is_sweep:
             yield self.run_point(typed, composed.points[0])[0]
-        elif composed.launcher == "basic":
+            return
+        self._check_all(composed)
+        if composed.launcher == "basic":
             began = monotonic()
             for point in composed.points:
                 yield work(point, monotonic() - began)[0]
@@ -182,6 +185,20 @@ class Command(Described[Config]):
             self._by_hydra(["--multirun", *settings], partial(_launched, work))
             print(f"{self.program}: all jobs are done; the launcher's folder has what they said")
             yield 0
+
+    def _check_all(self, composed: Composed) -> None:
+        """Raise ValueError for a mistake in any point of a sweep, before the first one runs.
+
+        What `check` looks at may be elsewhere where a launcher runs the points.
+        """
+        for point in composed.points:
+            config = to_object(point.config, self)
+            if self.check is not None and composed.launcher == "basic":
+                try:
+                    self.check(config)
+                except ValueError as error:
+                    name_key(error, config)
+                    raise
 
     def _by_hydra(self, argv: Sequence[str], task: Callable[["DictConfig"], None]) -> None:
         """Leave it to Hydra's own main: what only prints, and launchers such as submitit."""
@@ -223,6 +240,7 @@ def command(
     shorthand: tuple[tuple[str, str], ...] = (),
     implied: Choices = (),
     first: tuple[str, ...] = (),
+    check: Callable[[Config], object] | None = None,
 ) -> Command[Config]:
     """Make the console command `sst-<name>` around `run`.
 
@@ -231,10 +249,11 @@ def command(
     (("target", "target.name"),). `implied` says which choice a key, or another choice, means when
     none is made: (("target=tiny_valle", "codec=tiny_residual"),). A key of
     `schema.kinds.IMPLIED` asks for its kind by itself. `first` are the keys that `--help` begins
-    with.
+    with. `check` raises ValueError for what no point of a sweep may have, such as a path that
+    leads nowhere.
     """
     about = (sys.modules[run.__module__].__doc__ or "").strip()
-    return Command(name, schema, about, examples, first, shorthand, run, implied)
+    return Command(name, schema, about, examples, first, shorthand, run, implied, check)
 
 
 @contextmanager

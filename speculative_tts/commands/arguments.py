@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from speculative_tts.schema.fields import verbatim_keys
+from speculative_tts.schema.fields import is_verbatim
 
 EXPERIMENTS = re.compile(r"experiment=[\w/-]+(,[\w/-]+)+")
 HYDRAS = ("null", "???")  # values that are Hydra's words even where words are verbatim
@@ -69,7 +69,7 @@ def quoted(argument: str, schema: type[Any]) -> str:
     A value in quotes is left to Hydra: "'a','b'" sweeps.
     """
     key, equals, value = argument.partition("=")
-    if not equals or key.lstrip("+") not in verbatim_keys(schema) or value in HYDRAS:
+    if not equals or value in HYDRAS or not is_verbatim(key.lstrip("+"), schema):
         return argument
     if len(value) > 1 and value[0] in "'\"" and value[0] == value[-1]:
         return argument

@@ -52,36 +52,27 @@ def run(config: BenchConfig) -> int:
 
 
 def _run_checkpoints(config: BenchConfig, out: Path) -> int:
-    from speculative_tts.bench import engine as benchmark
-    from speculative_tts.bench.checkpoints import Checkpoints, elsewhere
-    from speculative_tts.bench.roofline import limits
-    from speculative_tts.bench.search import search_costs
-    from speculative_tts.bench.systems import bytes_read, drafted, heads_of, weights
-    from speculative_tts.bench.table import GROUP_RULE, PATH_SEARCH, ratios, table
+    from speculative_tts.bench.checkpoints import Checkpoints, timed
+    from speculative_tts.bench.engine import joined
+    from speculative_tts.bench.systems import weights
+    from speculative_tts.bench.table import ratios, table
     from speculative_tts.provenance import plain, provenance
 
     here = Checkpoints(config)
-    engine, engines, pays = here.engine, here.engines, here.lookaheads()
-    chosen = drafted(config, pays)
-    spent = benchmark.joined([here.continued(chosen), *elsewhere(config, chosen)])
+    found = timed(here)
+    spent = joined([one.whole for one in found])
     seconds = {name: [one.seconds for one in own] for name, own in spent.items()}
-    context = len(here.prompts[0].request.prompt) + config.tokens // 2
-    read = bytes_read(engine, engines)
+    cores = {name: [one.cores for one in own] for name, own in spent.items()}
+    exact = [name for name in found[0].parts.lookaheads if "exact" in name]
     result = {
-        "continuations": {name: ratios(config, seconds, name) for name in seconds},
+        "continuations": {name: ratios(config, seconds, cores[name], name) for name in seconds},
         "processes": config.processes,
-        "lookaheads": {name: plain(rows) for name, rows in pays.items()},
-        "drafters": {name: weights(engine, engines[name]) for name in pays if "exact" in name},
+        "drafters": {name: weights(here.engine, here.engines[name]) for name in exact},
         "seconds": seconds,
-        "core_seconds": {name: [one.cores for one in own] for name, own in spent.items()},
-        "context": context,
-        "steps": benchmark.step_costs(
-            engine, heads_of(config, engine), context, PATH_SEARCH[1], config.steps
-        ),
-        "group_rule": benchmark.group_rule_costs(*GROUP_RULE, 30, engine.target.device),
-        "path_search": search_costs(*PATH_SEARCH, config.steps, engine.target.device),
-        "bytes_per_step": read,
-        "bytes_per_second": limits(read, config.runtime.threads),
+        "core_seconds": cores,
+        "context": here.context,
+        "parts": [plain(one.parts) for one in found],
+        "bytes_per_step": here.read,
         "tokens": config.tokens,
         "threads": config.runtime.threads,
         "provenance": provenance(config),

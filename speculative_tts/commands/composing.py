@@ -7,7 +7,9 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -22,10 +24,12 @@ from speculative_tts.schema.fields import Holds, check, given
 from speculative_tts.schema.kinds import kinds_in, own_keys
 
 if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
     from omegaconf import DictConfig
 
 CONFIGS = "speculative_tts.configs"
 Config = TypeVar("Config")
+_composed: dict[tuple[object, ...], "DictConfig"] = {}  # of choices alone, by command and choices
 
 
 @dataclass(frozen=True)
@@ -87,10 +91,10 @@ def register(name: str, schema: type[Any]) -> None:
 
 def compose_one(name: str, overrides: Sequence[str]) -> "DictConfig":
     """Compose the configuration of overrides that sweep over nothing; ignore a file's own sweep."""
-    from hydra import compose, initialize_config_module
+    from hydra import initialize_config_module
 
     with initialize_config_module(CONFIGS, version_base="1.3"):
-        return compose(name, [*overrides], return_hydra_config=True)
+        return _compose(name, overrides)
 
 
 def compose_points(
@@ -109,7 +113,9 @@ def compose_points(
     with initialize_config_module(CONFIGS, version_base="1.3"):
 
         def composed(point: Sequence[str]) -> "DictConfig":
-            return compose(name, [*point, *search], return_hydra_config=True)
+            if search:
+                return compose(name, [*point, *search], return_hydra_config=True)
+            return _compose(name, point)
 
         axes = _axes(overrides)
         point = tuple(values[0] for values in axes.values())
@@ -126,17 +132,72 @@ def compose_points(
     return Composed(points, sweep, hydra)
 
 
+def _compose(name: str, overrides: Sequence[str]) -> "DictConfig":
+    """Return what Hydra composes of packaged files, which it reads once for the same choices.
+
+    Choices decide which of some twenty files are merged; that takes many times as long as to set
+    values in a copy. Hydra's node of the copy says nothing of these values. What is no plain choice
+    or value, and values that do not fit, are left to Hydra, which raises its own errors.
+    """
+    from hydra import compose
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    from speculative_tts.commands import schema_source
+
+    parsed = _parsed(overrides)
+    groups = _folders() | schema_source.groups()
+    values = [one for one in parsed if not _chooses(one, groups)]
+    choices = [str(one.input_line) for one in parsed if _chooses(one, groups)]
+    if not all(map(_is_plain, parsed)):
+        return compose(name, [*overrides], return_hydra_config=True)
+    key = (schema_source.version(), name, *choices)
+    if key not in _composed:
+        _composed[key] = compose(name, choices, return_hydra_config=True)
+    config = deepcopy(_composed[key])
+    try:
+        for one in values:
+            OmegaConf.update(config, one.key_or_group, one.value())
+    except OmegaConfBaseException:
+        return compose(name, [*overrides], return_hydra_config=True)
+    return config
+
+
+def _chooses(override: "Override", groups: set[str]) -> bool:
+    """Return whether an override chooses files, or is about Hydra's own node."""
+    key = override.key_or_group
+    return key in groups or "/" in key or override.is_hydra_override()
+
+
+def _is_plain(override: "Override") -> bool:
+    """Return whether an override neither adds nor removes anything, nor has several values."""
+    from hydra.core.override_parser.types import OverrideType
+
+    changes = override.type is OverrideType.CHANGE and override.package is None
+    return changes and not override.is_sweep_override() and not isinstance(override.value(), dict)
+
+
+@cache
+def _folders() -> set[str]:
+    """Return the groups that are folders of packaged files."""
+    return {place.name for place in files(CONFIGS).iterdir() if place.is_dir()}
+
+
+def _parsed(overrides: Sequence[str]) -> list["Override"]:
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    parser = OverridesParser.create(GlobalHydra.instance().config_loader())
+    return parser.parse_overrides([*overrides])
+
+
 def _axes(overrides: Sequence[str]) -> dict[str, list[str]]:
     """Return the overrides of each key, one per value; of a key that is given twice, the last.
 
     Raises ValueError for a sweep without a value, such as `a=range(1,0)`.
     """
-    from hydra.core.global_hydra import GlobalHydra
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-
     axes = {}
-    parser = OverridesParser.create(GlobalHydra.instance().config_loader())
-    for one in parser.parse_overrides([*overrides]):
+    for one in _parsed(overrides):
         key, values = one.get_key_element(), [str(one.input_line)]
         if one.is_sweep_override():
             swept = one.sweep_string_iterator()  # a glob finds the schemas of kinds too

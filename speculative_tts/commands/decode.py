@@ -41,6 +41,7 @@ def run(config: DecodeConfig) -> int:
     from speculative_tts.progress import progress
     from speculative_tts.runs.run import SOURCES, DecodeRun, finished
 
+    _check(config)
     found: dict[str, Any] = {}
     if config.system is System.speculative and isinstance(config.lookahead, str):
         config, found = _settled(config)
@@ -75,6 +76,17 @@ def run(config: DecodeConfig) -> int:
     return 0
 
 
+def _check(config: DecodeConfig) -> None:
+    """Raise ValueError for an odd list, a path that leads nowhere, and no goal in `match`."""
+    read_list(Path(config.data.path))
+    run_name(config)
+    if config.match is not None:
+        from speculative_tts.costs.lookahead import written_out
+        from speculative_tts.runs.tune import parsed
+
+        parsed(written_out(config))
+
+
 def _settled(config: DecodeConfig) -> tuple[DecodeConfig, dict[str, Any]]:
     """Replace lookahead=auto or adaptive by a number; return the measurements it rests on too."""
     from speculative_tts.costs.lookahead import settled, told, written_out
@@ -82,11 +94,6 @@ def _settled(config: DecodeConfig) -> tuple[DecodeConfig, dict[str, Any]]:
     config = written_out(config)
     if not config.seeks_lookahead:
         return config, {}
-    if config.match is not None:
-        raise ValueError(
-            f"match={config.match} compares rules at one lookahead, and lookahead=auto finds each "
-            "rule its own; give lookahead=<number>"
-        )
     from speculative_tts.decoding.model_cache import process_cache
 
     app.require_writable(config.out)
@@ -212,6 +219,7 @@ main = app.command(
     "decode",
     DecodeConfig,
     run,
+    check=_check,
     examples=("sst-decode limit=5", "sst-decode rule.beta=0,0.2,0.4 lookahead=3"),
     first=(
         *("method", "experiment", "limit", "lookahead", "rule"),

@@ -15,6 +15,7 @@ from speculative_tts.schema.fields import key_types
 from speculative_tts.schema.kinds import kinds_in, own_keys
 
 DEFAULTS_LIST, SLURM = "/defaults_list.py", "/submitit/slurm/slurm.py"  # of Hydra, of submitit
+SEVERAL_VALUES = re.compile(r"Ambiguous value for argument '(.+)'\n")  # a sweep where none can be
 PACKAGE = str(Path(__file__).parents[1])
 INSTALLS = {  # modules of each extra
     "tiny": "faiss onnxruntime pocketsphinx pyworld resemblyzer soundfile soxr speechmos",
@@ -90,6 +91,8 @@ def _hydra_line(error: Exception, schema: type[Any]) -> str:
         return f"cannot read '{override}'; settings are written key=value{quoted}; see --help"
     if match := re.search(r"Error merging override (.+)", text):
         return _misfit(match[1], cause or error)
+    if match := SEVERAL_VALUES.match(text):
+        text = f"{match[1]} has several values; give one, and a text with commas in quotes"
     return text.replace("You must specify", "give").replace("\n", " ")
 
 

@@ -16,13 +16,26 @@ from omegaconf import DictConfig, OmegaConf
 
 _known: dict[str, Any] = {}  # by group/name; a command's own by its name alone
 _made: dict[str, DictConfig] = {}
+_changes = 0
 
 
 def add(path: str, schema: Any) -> None:
     """Let Hydra find a schema, a dataclass or an object of one, at a path: rule/exact_schema."""
-    if _known.get(path) is not schema:
+    global _changes  # noqa: PLW0603 - a count of what Hydra may find otherwise than before
+    if _known.get(path) != schema:
+        _changes += path in _known
         _known[path] = schema
         _made.pop(path, None)
+
+
+def version() -> int:
+    """Return a number that changes when a path gets another schema than it had."""
+    return _changes
+
+
+def groups() -> set[str]:
+    """Return the groups that have a schema."""
+    return {path.rpartition("/")[0] for path in _known if "/" in path}
 
 
 class Schemas(ConfigSource):

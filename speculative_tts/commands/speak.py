@@ -145,17 +145,17 @@ def _play(config: SpeakConfig, stream: "Stream", sample_rate: int) -> int:
     """Write a stream as it comes; say on standard error when it came (stdout may be the wave)."""
     from speculative_tts.codecs.audio import WaveWriter
 
-    try:
-        with _sink(config) as file:
-            writer = WaveWriter(file, sample_rate, raw=config.encoding is Encoding.raw)
-            for wave in stream:
-                writer.write(wave)
-            writer.close()
-    except BrokenPipeError:  # the reader of out=- has left
+    with suppress(BrokenPipeError), _sink(config) as file:  # the reader of out=- may leave
+        writer = WaveWriter(file, sample_rate, raw=config.encoding is Encoding.raw)
+        for wave in stream:
+            writer.write(wave)
+        writer.close()
+    if (outcome := stream.outcome) is None:
+        if config.player is not None:
+            print(f'player "{config.player}" left before the speech ended', file=sys.stderr)
         return 0
     found, pieces = stream.arrivals.heard(), len(stream.arrivals.seconds)
-    outcome, length = stream.outcome, found["stream_audio_seconds"]
-    assert outcome is not None
+    length = found["stream_audio_seconds"]
     gaps = (
         f"{found['gaps']} gaps of {found['gap_ms']:.0f} ms in all" if found["gaps"] else "no gaps"
     )

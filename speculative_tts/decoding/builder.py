@@ -1,5 +1,6 @@
 """Build an engine from its settings: models, codec, drafter and rule."""
 
+import logging
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -23,7 +24,12 @@ from speculative_tts.caches.provide import (
 from speculative_tts.caches.store import Entry
 from speculative_tts.caches.vectors import nearest
 from speculative_tts.codecs.registry import Codec, load_codec
-from speculative_tts.decoding.blocks.build import MultiToken, Target, build_multi_token
+from speculative_tts.decoding.blocks.build import (
+    MultiToken,
+    Target,
+    build_multi_token,
+    left_out,
+)
 from speculative_tts.decoding.drafters.drafter import CacheReader, Drafter
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, cuda_graph
@@ -55,6 +61,7 @@ from speculative_tts.schema.drafters import RecurrentDrafterConfig
 from speculative_tts.schema.rules import GroupRule
 
 Loaded = TypeVar("Loaded")
+logger = logging.getLogger(__name__)
 
 
 class Builder:
@@ -233,6 +240,9 @@ class Builder:
         draft = self.draft if drafts else None
         pays = speculates and config.runtime.speculate is Speculate.paying
         given = (self.target, codec, self.sampling, self.refiner, self.facts, self.graphs)
+        by_heads = multi is not None or (speculates and "viterbi" in config.drafter.reads)
+        if by_heads and (note := left_out(config.viterbi, self.sampler)):
+            logger.warning(note)  # the last: a mistake is told alone
         return Engine(*given, draft, speculation, multi, Paying(self.graphs) if pays else None)
 
     def _loaded(self, checkpoint: CheckpointConfig) -> SpeechLM:

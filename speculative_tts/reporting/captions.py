@@ -160,7 +160,7 @@ def _seeds(results: Sequence[Run]) -> str:
         return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, sorted(seeds)))}"
 
     rows = Counter(
-        frozenset(run.seed for run in one.seeds) for one in results if _drawn(one.config)
+        frozenset(run.seed for run in one.seeds) for one in results if sampler_text(one.config)
     )
     every = frozenset(run.seed for one in results for run in one.seeds)
     fewer = [f"{count} rows: {named(one)} alone" for one, count in rows.items() if one < every]
@@ -181,19 +181,20 @@ def of_what(runs: Sequence[Run]) -> str:
 
 def sampler(runs: Iterable[Run]) -> str:
     """Say how tokens were drawn, if all runs drew alike."""
-    told = {_drawn(run.config) for run in runs} - {""}
+    told = {sampler_text(run.config) for run in runs} - {""}
     return told.pop() if len(told) == 1 else ""
 
 
-def _drawn(config: Mapping[str, Any]) -> str:
+def sampler_text(config: Mapping[str, Any]) -> str:
     """Write a run's sampler; empty where nothing was drawn."""
-    names = ("temperature", "top_k", "top_p", "ras_window")
-    heat, top_k, top_p, window = (config.get(f"sampling.{name}") for name in names)
+    names = ("temperature", "top_k", "top_p", "ras_window", "repetition_penalty")
+    heat, top_k, top_p, window, penalty = (config.get(f"sampling.{name}") for name in names)
     if heat is None:
         return ""
     parts = [f"temperature {heat:g}", f"top k {top_k}" if top_k else "all codes"]
     parts += [f"top p {top_p:g}"] if top_p is not None and top_p < 1 else []
     parts += [f"repetition-aware over {window} codes"] if window else []
+    parts += [f"repetition penalty {penalty:g}"] if penalty not in (None, 1) else []
     return ", ".join(parts)
 
 

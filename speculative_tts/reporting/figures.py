@@ -70,8 +70,10 @@ def draw(figure: Figure) -> dict[str, bytes]:
     r"""Return the figure's files: PNG and SVG of all plots, and a PDF with a page a plot.
 
     A page is as wide as a column: `\includegraphics[page=2]{frontier.pdf}` is the second plot. Of
-    several plots the first is a PNG by itself too.
+    several plots the first is a PNG by itself too. Plots that no run fills are left out, if others
+    are filled.
     """
+    figure = replace(figure, plots=[one for one in figure.plots if _shown(one)] or figure.plots)
     with mpl.rc_context(SETTINGS):  # type: ignore[arg-type]
         canvas, alone = _canvas(figure), [replace(figure, plots=[plot]) for plot in figure.plots]
         svg, pdf = io.BytesIO(), io.BytesIO()
@@ -227,12 +229,14 @@ def _draw_published(axes: Axes, series: Series, plot: Plot) -> None:
 
 
 def _with_outside(series: Series, shown: Sequence[float]) -> str:
-    """Return a paper's label, with the y of its points if the axes have none of them."""
+    """Return a paper's label, with the place of its points if the axes have none of them."""
     ys = [point.y.value for point in series.points if point.y.value is not None]
     low, high = min(ys), max(ys)
     if any(min(shown) <= y <= max(shown) for y in ys):
         return series.label
-    return f"{series.label}, outside at {low:g}{f' to {high:g}' if high > low else ''}"
+    xs = {point.x for point in series.points}
+    place = f"{low:g}{f' to {high:g}' if high > low else ''}"
+    return f"{series.label}, outside at {place}" + (f" (x = {xs.pop():g})" if len(xs) == 1 else "")
 
 
 def _bars(axes: Axes, points: Sequence[Point], color: str) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from speculative_tts.evaluation.registry import METRICS
-from speculative_tts.reporting.captions import definitions, judge_name
+from speculative_tts.reporting.captions import definitions, few, judge_name
 from speculative_tts.reporting.definitions import Report
 from speculative_tts.reporting.runs import Run
 from speculative_tts.reporting.tables import SYSTEM, Cell, Heading, Table
@@ -40,5 +40,6 @@ def table(foreign: Sequence[Run]) -> Table:
         "Other systems: what the judges heard",
         definitions(shown, foreign),
         [f"{one.name}: {one.summary['run'].get('list', '')}" for one in foreign],
+        warning=few(foreign),
         blocks={"Judged alike": block},
     )

@@ -83,8 +83,12 @@ def decoded_runs(runs: Path) -> list[Path]:
 
 
 def configured_runs(runs: Path) -> list[Path]:
-    """Return the run folders directly inside `runs`, or where it has none inside its folders."""
-    for deep in (f"*/{CONFIG}", f"[!.]*/*/{CONFIG}"):  # drafts and exports may lie beside runs
+    """Return `runs` if it is one, else the run folders inside it, else those inside its folders."""
+    for deep in (
+        CONFIG,
+        f"*/{CONFIG}",
+        f"[!.]*/*/{CONFIG}",
+    ):  # drafts and exports may lie beside runs
         if own := [path for path in sorted(runs.glob(deep)) if not _is_model(path)]:
             return [path.parent for path in own]
     return []
@@ -96,11 +100,11 @@ def settings_beside(runs: Path, remedy: str) -> list[dict[str, Any]]:
 
 
 def scored_lists(runs: Path) -> list[Path]:
-    """Return the folders inside `runs` that have scores and no settings, by name.
+    """Return the folders that have scores and no settings, by name: `runs` or those inside it.
 
     They are of audio that was not decoded here.
     """
-    scored = (path.parent for path in runs.glob(f"*/{SUMMARY}"))
+    scored = {path.parent for deep in (SUMMARY, f"*/{SUMMARY}") for path in runs.glob(deep)}
     return sorted(path for path in scored if not (path / CONFIG).exists())
 
 

@@ -74,18 +74,12 @@ def other(config: DecodeConfig, kind: str, wanted: float) -> RuleConfig:
 
 
 def parsed(config: DecodeConfig) -> tuple[str, float]:
-    """Return the goal that `config.match` names: beta, length or speedup, and its value."""
-    text, searched = config.match or "", GroupRule | ToleranceRule
-    if config.system is not System.speculative or not isinstance(config.rule, searched):
-        raise ValueError(
-            f"match={text} searches a rule's setting; give system=speculative and "
-            "rule=group or rule=tolerance"
-        )
-    if isinstance(config.rule, GroupRule) and config.rule.groups.path is not None:
-        raise ValueError(
-            f"match={text} searches the size of the groups, and rule.groups.path names a cache of "
-            "one size; leave it null"
-        )
+    """Return the goal that `config.match` names: beta, size, length or speedup, and its value.
+
+    Raises ValueError for a goal that is none, or that these settings cannot search.
+    """
+    text = config.match or ""
+    _check_searched(config, text)
     kind, _, number = text.rpartition(":")
     try:
         value = float(number)
@@ -98,6 +92,8 @@ def parsed(config: DecodeConfig) -> tuple[str, float]:
             "(match=size:10.3), an acceptance length (match=length:3.2) or a speedup "
             "(match=speedup:1.4)"
         )
+    if kind == "beta" and not 0 <= value <= 1:
+        raise ValueError(f"match={text} is no beta of SSD, which is 0 to 1; give one of these")
     if kind == "length" and not 1 <= value <= int(config.lookahead) + 1:
         raise ValueError(
             f"match={text} is outside [1, {int(config.lookahead) + 1}], the tokens that a round of "
@@ -111,6 +107,27 @@ def parsed(config: DecodeConfig) -> tuple[str, float]:
             "above 0, baseline=true and timing above 0"
         )
     return kind, value
+
+
+def _check_searched(config: DecodeConfig, text: str) -> None:
+    """Raise ValueError for settings without one rule setting and one lookahead to search at."""
+    if config.system is not System.speculative or not isinstance(
+        config.rule, GroupRule | ToleranceRule
+    ):
+        raise ValueError(
+            f"match={text} searches a rule's setting; give system=speculative and "
+            "rule=group or rule=tolerance"
+        )
+    if isinstance(config.rule, GroupRule) and config.rule.groups.path is not None:
+        raise ValueError(
+            f"match={text} searches the size of the groups, and rule.groups.path names a cache of "
+            "one size; leave it null"
+        )
+    if config.seeks_lookahead:
+        raise ValueError(
+            f"match={text} compares rules at one lookahead, and lookahead=auto finds each rule its "
+            "own; give lookahead=<number>"
+        )
 
 
 def search(
@@ -210,6 +227,7 @@ def known(trial: DecodeConfig, figure: Figure) -> dict[float, float]:
     same = [rule for rule in rules if rule.get("name") == trial.rule.name]
     by_size = isinstance(trial.rule, GroupRule)
     settings = {rule["groups"]["mean_size"] if by_size else rule["beta"] for rule in same}
+    settings.discard(None)  # groups of a given theta
     found = {setting: finished(with_setting(trial, setting), figure) for setting in settings}
     return {setting: value for setting, value in found.items() if value is not None}
 

@@ -21,6 +21,7 @@ from speculative_tts.schema.kinds import kinds
 
 Said = TypeVar("Said")
 NONE = type(None)
+_hints: dict[type[Any], dict[str, Any]] = {}  # by schema: they are slow to read
 HUGE = 2**53  # from here on float64 cannot count
 AUTO, ADAPTIVE = "auto", "adaptive"
 
@@ -146,11 +147,18 @@ def said(hint: Any, what: type[Said]) -> Said | None:
     return next((one for one in inner if one is not None), None)
 
 
+def hints_of(schema: type[Any]) -> dict[str, Any]:
+    """Return the types of a dataclass's fields, with their marks; do not change it."""
+    if schema not in _hints:
+        _hints[schema] = typing.get_type_hints(schema, include_extras=True)
+    return _hints[schema]
+
+
 def key_types(schema: type[Any]) -> dict[str, Any]:
     """Return the type of every key of a schema, with those of groups (target.name) and kinds."""
     found = {}
     for one in (schema, *kinds(schema).values()):
-        hints = typing.get_type_hints(one, include_extras=True)
+        hints = hints_of(one)
         for entry in dataclasses.fields(one):
             found[entry.name] = hint = hints[entry.name]
             if isinstance(hint, type) and dataclasses.is_dataclass(hint):
@@ -163,7 +171,7 @@ def given(config: Any, prefix: str = "") -> Iterator[Given]:
 
     Raises OmegaConf's error for a key that its schema does not have: Hydra lets +unknown=1 pass.
     """
-    hints = typing.get_type_hints(type(config), include_extras=True)
+    hints = hints_of(type(config))
     for name, inner in vars(config).items():
         if name not in hints:
             unknown = ConfigKeyError(f"Key '{name}' not in '{type(config).__name__}'")
@@ -183,18 +191,46 @@ def limit_of(hint: Any) -> Limit:
     return said(hint, Limit) or Limit()
 
 
+@functools.cache
+def types_of(hint: Any) -> frozenset[type]:
+    """Return the plain types that a field takes, inside lists and unions too."""
+    if isinstance(hint, type):
+        return frozenset([hint])
+    outer = [list] if typing.get_origin(hint) is list else []
+    return frozenset(outer).union(*map(types_of, typing.get_args(hint)))
+
+
 def check(config: Any, prefix: str = "") -> None:
-    """Raise ValueError for the first number of a configuration that is beyond its limit."""
+    """Raise ValueError for the first value of a configuration beyond its type or its limit.
+
+    OmegaConf has seen to the types of what was typed; a caller in Python may give any.
+    """
     for one in given(config, prefix):
-        limit, null = limit_of(one.hint), ", or null" if NONE in typing.get_args(one.hint) else ""
-        for number in one.value if isinstance(one.value, list) else [one.value]:
-            if isinstance(number, list | dict):
-                raise ValueError(f"{one.key} holds {number}; give a list of plain values")
-            if type(number) in (int, float, str) and (fault := limit.fault(number)):
-                wanted = f"{limit or 'a smaller one'}{null}"
-                raise ValueError(f"{one.key} {number} {fault}; give {wanted}")
+        takes, limit = types_of(one.hint), limit_of(one.hint)
+        wanted = str(limit) or ("a text" if str in takes else "a smaller one")
+        wanted += ", or null" if NONE in takes else ""
+        if one.value is None and NONE not in takes:
+            raise ValueError(f"{one.key} is null; give {wanted}")
+        for value in one.value if isinstance(one.value, list) and list in takes else [one.value]:
+            if fault := _fault(value, takes, limit):
+                raise ValueError(f"{one.key} {value} {fault}; give {wanted}")
 
 
-def verbatim_keys(schema: type[Any]) -> set[str]:
-    """Return every verbatim dotted key of a schema, those of its kinds too."""
-    return {key for key, hint in key_types(schema).items() if said(hint, Holds)}
+def _fault(value: Any, takes: frozenset[type], limit: Limit) -> str | None:
+    """Return the fault of a single value where a field takes these types; None if it has none."""
+    if isinstance(value, list | dict):
+        return "is no single value"
+    if type(value) not in (int, float, str) or any(issubclass(one, Enum) for one in takes):
+        return None
+    if isinstance(value, str) and str not in takes:
+        return "is no number"
+    if not isinstance(value, str) and not takes & {int, float}:
+        return "is no text"
+    if isinstance(value, float) and float not in takes:
+        return "is no whole number"
+    return limit.fault(value)
+
+
+def is_verbatim(key: str, schema: type[Any]) -> bool:
+    """Return whether a dotted key of a schema, or of one of its kinds, is taken as it is typed."""
+    return bool(said(key_types(schema).get(key), Holds))

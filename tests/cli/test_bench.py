@@ -1,6 +1,7 @@
 """sst-bench: what it refuses before it loads anything, and what it times of which target."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from speculative_tts.assets import resolve
 from speculative_tts.bench import engine as steps
-from speculative_tts.bench import streams, table
+from speculative_tts.bench import search, streams
 from speculative_tts.bench.asked import Asked, asked_of
 from speculative_tts.bench.checkpoints import Checkpoints
 from speculative_tts.bench.engine import drafts
@@ -25,8 +26,8 @@ def test_a_target_is_timed_with_what_it_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, drafting: bool
 ) -> None:
     """The tiny VALL-E has heads and no draft; it once needed one of the same vocabulary."""
-    monkeypatch.setattr(table, "PATH_SEARCH", ((50,), 2, 3))
-    monkeypatch.setattr(table, "GROUP_RULE", (50, 3, 2, 1))
+    monkeypatch.setattr(search, "PATH_SEARCH", ((50,), 2, 3))
+    monkeypatch.setattr(steps, "GROUP_RULE", (50, 3, 2, 1))
     few = ["limit=1", "tokens=2", "steps=1", "draws=10", "transformers=false"]
     assert bench.main([f"target={target}", f"out={tmp_path}", *few]) == 0
     printed = (tmp_path / f"{target}.md").read_text()
@@ -48,7 +49,8 @@ def test_a_target_is_timed_with_what_it_has(
     for name in [*told, "exact, heads", "exact, path of heads", "exact, look-up"]:
         assert f"\n| {name}: lookahead |" in printed
         reach = 7 if "heads" in name else 8
-        made = json.loads((tmp_path / f"{target}.json").read_text())["lookaheads"][name]
+        (part,) = json.loads((tmp_path / f"{target}.json").read_text())["parts"]
+        made = part["lookaheads"][name]
         assert [row["lookahead"] for row in made] == [*range(1, reach + 1)]
     assert ("The target has no draft" in printed) == (not drafting)
     assert (tmp_path / f"{target}.json").is_file()
@@ -90,7 +92,9 @@ def test_several_processes_give_intervals_over_them(tmp_path: Path) -> None:
     value, low, high = made["continuations"]["exact, lookahead 3"]["vs_autoregressive"]
     assert low < value < high
     printed = (tmp_path / "tiny.md").read_text()
-    assert printed.startswith("Continuations were timed in 2 processes")
+    assert printed.startswith("Timed in 2 processes, one after the other")
+    assert len(made["parts"]) == 2
+    assert re.search(r"\| target step \(1 token\) \| \d+\.\d+ \[\d", printed)
     assert "\n10 prompts, 2 tokens each" in printed
 
 

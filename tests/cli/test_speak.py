@@ -195,13 +195,24 @@ def test_a_stream_is_written_as_it_comes(
     assert speak.main([*own, *STREAM, player, "chunk=2"]) == 0
     waves = [soundfile.read(path, dtype="int16")[0] for path in (whole, streamed, played)]
     for wave in waves[1:]:
-        assert len(wave) == len(waves[0])
-        assert np.abs(wave.astype(int) - waves[0]).max() <= 1
+        assert np.array_equal(wave, waves[0])
     printed = capsys.readouterr().err
     assert (
-        len(re.findall(r"the first after \d+ ms; real-time factor [\d.]+, no gaps", printed)) == 2
+        len(re.findall(r"the first after \d+ ms; real-time factor [\d.]+, (no|\d+) gaps", printed))
+        == 2  # gaps on a busy machine
     )
     assert "accepted" in printed
+
+
+def test_a_player_may_leave_before_the_end(
+    models: FakeModels, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that ended well in the middle left an AssertionError."""
+    player = f"player={sys.executable} -c 'import sys; sys.stdin.buffer.read(10)'"
+    own = [*models.overrides, *STREAM, player, "chunk=1"]
+    assert speak.main(own) == 0
+    err = capsys.readouterr().err
+    assert "left before the speech ended" in err or "pieces, the first after" in err
 
 
 PROGRAM = [

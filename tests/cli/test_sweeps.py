@@ -10,7 +10,7 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.launcher import Launcher
 from stub_decode import decode, run, seen
 
-from speculative_tts.commands import app
+from speculative_tts.commands import app, composing
 from speculative_tts.provenance import command_line
 from speculative_tts.schema.decode import DecodeConfig
 
@@ -43,19 +43,19 @@ def test_a_sweep_runs_every_job_and_returns_the_largest_code(seeds: list[int]) -
     assert [config.seed for config in seen] == seeds
 
 
-def test_a_point_of_a_sweep_is_composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_choices_of_a_sweep_are_composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """All before the first one runs: a mistake in the last is told at once."""
-    composed: list[str] = []
+    composed: list[list[str]] = []
 
     def noted(name: str, overrides: list[str], **given: Any) -> Any:
-        composed.extend(one for one in overrides if one.startswith("seed="))
+        composed.append(overrides)
         return compose(name, overrides, **given)
 
+    monkeypatch.setattr(composing, "_composed", {})
     monkeypatch.setattr("hydra.compose", noted)
-    assert decode(["seed=20,21,22"]) == 22
-    assert [composed.count(f"seed={seed}") for seed in (20, 21, 22)] == [1, 1, 1]
-    assert decode(["seed=23"]) == 23
-    assert composed.count("seed=23") == 1  # not once more to see whether it is a sweep
+    assert decode(["method=ssd,exact", "seed=20,21,22"]) == 22
+    assert decode(["method=ssd", "seed=23"]) == 23
+    assert composed == [["method=ssd"], ["method=exact"]]
     before = len(seen)
     assert decode(["method=ssd,exact,nothing"]) == 2
     assert len(seen) == before

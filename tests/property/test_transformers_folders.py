@@ -21,8 +21,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Co
 from transformers.utils import logging
 
 from speculative_tts.models.decoder.config import DecoderConfig
-from speculative_tts.models.decoder.loading import build_decoder, read_state
-from speculative_tts.models.families.code_rows import state_matrices
+from speculative_tts.models.decoder.loading import build_decoder, read_state, state_matrices
 
 CPU = torch.device("cpu")
 VOCAB = 11

@@ -13,6 +13,7 @@ from block_folders import BLOCK, FLOAT, load_block, save_block
 from group_laws import Cover, parts
 from rule_laws import CASES, ByMasses, Case
 from scipy.stats import chi2, ncx2
+from shared_prompts import shared_prompts
 from small_target import LAYOUT, save_target
 from torch import Tensor
 
@@ -54,7 +55,8 @@ def spoken(
     """Decode by this rule, two drafted tokens a round, 500 rows at a time."""
     given = (drafter.verifier, drafter, rule, Sampler(), STOPS, 2)
     batches = (rows[begin : begin + 500] for begin in range(0, len(rows), 500))
-    return [one for batch in batches for one in Speculation(*given).decode(batch)]
+    with shared_prompts():
+        return [one for batch in batches for one in Speculation(*given).decode(batch)]
 
 
 def chi_squared(drafter: BlockDrafter, target: Path) -> tuple[float, float]:

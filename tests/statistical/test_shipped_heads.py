@@ -14,6 +14,7 @@ import torch
 from faults import NoResidual
 from goodness import chi_square
 from reference import Law, at, law_of, marginal, probabilities
+from shared_prompts import shared_prompts
 from torch import Tensor
 
 from speculative_tts.commands.decode import main
@@ -67,7 +68,8 @@ def spoken(drafter: str, rule: AcceptanceRule, number: int = N) -> list[Outcome]
     one = replace(made.request("", ASKED, 1), min_tokens=0, max_tokens=LONGEST)
     rows = [replace(one, id=f"u{row}") for row in range(number)]
     batches = [rows[begin : begin + BATCH] for begin in range(0, number, BATCH)]
-    return [outcome for batch in batches for outcome in changed.decode(batch)]
+    with shared_prompts():
+        return [outcome for batch in batches for outcome in changed.decode(batch)]
 
 
 def found_wrong(found: list[Outcome]) -> list[tuple[int, ...]]:

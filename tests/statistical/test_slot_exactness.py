@@ -24,6 +24,7 @@ from reference import (
     speculative_law,
     tolerance_masses,
 )
+from shared_prompts import shared_prompts
 from stubs import request, speculative
 from torch import Tensor
 
@@ -159,7 +160,8 @@ def compiled(sampler: Sampler, rule: AcceptanceRule, number: int) -> tuple[list[
     target, draft = build(weights), build(weights, (0, 2, LAYERS - 1))
     prompt = torch.randn(4, HIDDEN, generator=torch.Generator().manual_seed(1))
     many = [Request(f"utterance {row}", prompt, None, 0, 5, 0) for row in range(number)]
-    found = Speculation(target, LMDrafter(draft), rule, sampler, ENDS, 2).decode(many)
+    with shared_prompts():
+        found = Speculation(target, LMDrafter(draft), rule, sampler, ENDS, 2).decode(many)
     assert all(outcome.split is not None for outcome in found)  # clocked by native rounds
     return found, Exact(target, sampler, prompt, 0)
 

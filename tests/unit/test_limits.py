@@ -2,8 +2,9 @@
 
 import math
 import pkgutil
+import re
 import typing
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -14,6 +15,7 @@ from speculative_tts.commands import decode
 from speculative_tts.commands.help import help_text
 from speculative_tts.schema.decode import DecodeConfig
 from speculative_tts.schema.fields import HUGE, Limit, check, limit_of
+from speculative_tts.schema.speak import SpeakConfig
 
 BELOW = schema.__name__
 
@@ -83,6 +85,25 @@ def test_the_ends_of_a_limit() -> None:
 def test_null_is_offered_where_it_is_taken() -> None:
     with pytest.raises(ValueError, match=r"limit 0 is below 1; give 1 or more, or null$"):
         check(DecodeConfig(limit=0))
+
+
+@pytest.mark.parametrize(
+    ("changed", "line"),
+    [
+        ({"seed": "x"}, "seed x is no number; give 0 to 4294967295"),
+        ({"seed": 1.5}, "seed 1.5 is no whole number; give 0 to 4294967295"),
+        ({"seed": None}, "seed is null; give 0 to 4294967295"),
+        ({"text": None}, "text is null; give a text"),
+        ({"text": ["a"]}, "text ['a'] is no single value; give a text"),
+        ({"prompt": 5}, "prompt 5 is no text; give a text, or null"),
+        ({"chunk": HUGE}, "chunk 9007199254740992 is not a finite number below 2^53; give 1 or "),
+        ({"lookahead": "often"}, "lookahead often is no number; give 1 to 1000, or auto, or adapt"),
+    ],
+)
+def test_a_caller_in_python_is_told_of_another_type(changed: dict[str, Any], line: str) -> None:
+    """A seed "x" was taken, and a text None ended in an AttributeError."""
+    with pytest.raises(ValueError, match=f"^{re.escape(line)}"):
+        check(replace(SpeakConfig(text="one"), **changed))
 
 
 def test_help_shows_limits(monkeypatch: pytest.MonkeyPatch) -> None:

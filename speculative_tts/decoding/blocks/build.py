@@ -1,6 +1,5 @@
 """Build multi-token decoding from its settings: the target's heads, and the chooser of a block."""
 
-import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,8 +26,6 @@ from speculative_tts.models.heads import Heads, load_heads
 from speculative_tts.provenance import content_hash
 from speculative_tts.schema.common import CheckpointConfig, CodecConfig, TransitionsConfig
 from speculative_tts.schema.decode import Candidates, HeadsConfig, PathMode, ViterbiConfig
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -87,11 +84,6 @@ def build_multi_token(
         union=viterbi.candidates is Candidates.union,
         boundary=viterbi.boundary,
     )
-    if sampler.top_p < 1 or isinstance(sampler, LOOK_BACK):
-        logger.warning(
-            "of the sampler a path search applies temperature and viterbi.top_k only, neither "
-            "top_p nor repetition rules; viterbi.mode=none applies all of it"
-        )
     temperature = sampler.temperature or 1.0
     stop = StopRule.build(target.stop_ids, target.vocab_size, [0], target.device)
     choose = ViterbiHeads(
@@ -102,6 +94,18 @@ def build_multi_token(
         end_when_likeliest=sampler.end_when_likeliest,
     )
     return MultiToken(loaded, choose, {**facts, "transitions": about})
+
+
+def left_out(viterbi: ViterbiConfig, sampler: Sampler) -> str | None:
+    """Say what of the sampler the choice of a block leaves out; None where it applies all."""
+    if viterbi.mode is PathMode.none:
+        return None
+    if sampler.top_p == 1 and not isinstance(sampler, LOOK_BACK):
+        return None
+    return (
+        "of the sampler a path search applies temperature and viterbi.top_k only, neither "
+        "top_p nor repetition rules; viterbi.mode=none applies all of it"
+    )
 
 
 def _kept_transitions(

@@ -132,6 +132,13 @@ def stored_apart(state: State, folder: Path) -> bool:
     return True
 
 
+def state_matrices(config: DecoderConfig, state: State, folder: Path) -> tuple[Tensor, Tensor]:
+    """Embedding and head, [rows, hidden] each; ValueError when one is missing or cut."""
+    shape = (config.vocab_size, config.hidden)
+    both = state | {HEAD: head_of(config, state, folder)}
+    return tensor_of(both, EMBEDDING, shape, folder), tensor_of(both, HEAD, shape, folder)
+
+
 def build_decoder(
     config: DecoderConfig,
     state: State,

@@ -13,14 +13,10 @@ from torch import Tensor
 from speculative_tts.models.decoder.config import DecoderConfig
 from speculative_tts.models.decoder.decoder import Decoder
 from speculative_tts.models.decoder.loading import (
-    EMBEDDING,
-    HEAD,
-    State,
     build_decoder,
-    head_of,
     read_state,
+    state_matrices,
     stored_rows,
-    tensor_of,
 )
 from speculative_tts.models.decoder.matrix import Matrix, matrix
 from speculative_tts.models.families.code_lm import CodeLM, embedded
@@ -91,10 +87,3 @@ def code_embedding(config: CheckpointConfig) -> Tensor:
     """Stored input embeddings of all codes: [n_codes, hidden]."""
     folder = Path(config.path)
     return stored_rows(folder, RowLayout.read(folder, config.rows).codes)
-
-
-def state_matrices(config: DecoderConfig, state: State, folder: Path) -> tuple[Tensor, Tensor]:
-    """Embedding and head, [rows, hidden] each; ValueError when one is missing or cut."""
-    shape = (config.vocab_size, config.hidden)
-    both = state | {HEAD: head_of(config, state, folder)}
-    return tensor_of(both, EMBEDDING, shape, folder), tensor_of(both, HEAD, shape, folder)

@@ -16,8 +16,8 @@ from speculative_tts.models.decoder.loading import (
     HEAD,
     State,
     build_decoder,
-    head_of,
     read_state,
+    state_matrices,
 )
 from speculative_tts.models.decoder.matrix import Matrix, matrix
 from speculative_tts.models.families.code_lm import CodeLM
@@ -42,19 +42,14 @@ class MergedVocabLM(CodeLM):
         """A checkpoint in the merged layout: config.json, weights and speech.json of one folder."""
         config, layout = DecoderConfig.from_folder(folder), read_layout(folder)
         state = read_state(folder)
-        head = head_of(config, state, folder)
-        for name, tensor, rows in (
-            (EMBEDDING, state.get(EMBEDDING, head[:0]), layout.vocab_size),
-            (EMBEDDING if config.tied else HEAD, head, layout.speech_vocab_size),
-        ):
-            if min(len(tensor), config.vocab_size) < rows:
-                raise ValueError(
-                    f"checkpoint {folder} has no {rows} rows of {name}; "
-                    "config.json, speech.json and weights do not belong together"
-                )
-        return cls.of(
-            config, state | {HEAD: head}, layout, dtype=dtype, device=device, where=folder
-        )
+        embedding, head = state_matrices(config, state, folder)
+        if config.vocab_size < layout.vocab_size:
+            raise ValueError(
+                f"checkpoint {folder} has {config.vocab_size} rows of {EMBEDDING}, speech.json "
+                f"tells of {layout.vocab_size}; they do not belong together"
+            )
+        matrices = {EMBEDDING: embedding, HEAD: head}
+        return cls.of(config, state | matrices, layout, dtype=dtype, device=device, where=folder)
 
     @classmethod
     def of(

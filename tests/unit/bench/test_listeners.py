@@ -12,8 +12,8 @@ from fake_models import FakeModels
 from speculative_tts.bench import closed_loop as loop
 from speculative_tts.bench.asked import Asked
 from speculative_tts.bench.closed_loop import Served, closed_loop, measured
+from speculative_tts.bench.figures import ONE_PROCESS
 from speculative_tts.bench.streams import ALONE, markdown
-from speculative_tts.bench.table import ONE_PROCESS
 from speculative_tts.commands import decode
 from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.engine import Engine

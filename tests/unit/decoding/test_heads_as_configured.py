@@ -1,6 +1,5 @@
 """Heads, chooser and facts of a configuration, each part loaded by a stand-in."""
 
-import logging
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,8 +10,13 @@ import torch
 
 from speculative_tts.caches.transitions import LogTransitions
 from speculative_tts.decoding.blocks import build as module
-from speculative_tts.decoding.blocks.build import MultiToken, Target, build_multi_token
-from speculative_tts.decoding.blocks.choosers import IndependentHeads, ViterbiHeads
+from speculative_tts.decoding.blocks.build import (
+    MultiToken,
+    Target,
+    build_multi_token,
+    left_out,
+)
+from speculative_tts.decoding.blocks.choosers import IndependentHeads
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.slots import Slots
@@ -124,7 +128,6 @@ def test_paths_are_searched_as_configured(
     viterbi: ViterbiConfig,
     sampler: Sampler,
     temperature: float,
-    caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: dict[str, Any] = {}
@@ -153,17 +156,18 @@ def test_paths_are_searched_as_configured(
     }
     codec = ("c", parts.folder / "codec")
     assert parts.loaded[1:] == [(viterbi.transitions, codec, STOP)]
-    assert not caplog.records
     assert len(parts.keys) == 1  # those of the store are not kept
 
 
 @pytest.mark.parametrize("sampler", [Sampler(1.0, 0, 0.5), RepetitionAware(window=2)])
 def test_what_a_path_search_leaves_out_is_told(
-    parts: Builder, sampler: Sampler, caplog: pytest.LogCaptureFixture
+    sampler: Sampler,
 ) -> None:
-    with caplog.at_level(logging.WARNING):
-        assert isinstance(parts.build(ViterbiConfig(), sampler).choose, ViterbiHeads)
-    assert "applies temperature and viterbi.top_k only" in caplog.text
+    told = left_out(ViterbiConfig(), sampler)
+    assert told is not None
+    assert "applies temperature and viterbi.top_k only" in told
+    assert left_out(NONE, sampler) is None
+    assert left_out(ViterbiConfig(), Sampler(0.5)) is None
 
 
 def test_transitions_of_a_named_folder_are_kept(parts: Builder) -> None:

@@ -177,12 +177,14 @@ def test_runs_of_an_earlier_sweep_are_known_whatever_their_settings(tmp_path: Pa
     for size in (77, 78):
         runs(configured(tmp_path, "rule=group", f"rule.groups.mean_size={size}"))
     runs(configured(tmp_path, "rule=group", "rule.groups.mean_size=3", "lookahead=2"))
+    for given in ("rule.groups.theta=0.9", "rule.groups.mean_size=null"):  # one was a TypeError
+        runs(configured(tmp_path, "rule=group", given))
     write_json(tmp_path / "older" / "config.json", {"rule": {"name": "exact"}})
     write_json(tmp_path / "target" / "config.json", {})
     length = 1.5 + 0.2 * math.log(77)
     config = matched(configured(tmp_path, "rule=group", f"match=length:{length}"), runs)
     assert config.rule.groups.mean_size == 77
-    assert len(runs.made) == 3
+    assert len(runs.made) == 5
 
 
 @pytest.mark.parametrize(("match", "again"), [("0.3", 0), ("size:10.3", 0), ("speedup:1.2", 1)])
@@ -219,6 +221,7 @@ def test_the_range_ends_with_the_codes_with_the_cap_and_with_memory(
         (["rule=typical", "match=length:2"], "give system=speculative and rule=group or rule=tol"),
         (["rule=group", "match=fast"], "match=fast is no speed; give SSD's beta"),
         (["rule=group", "match=pace:3"], "match=pace:3 is no speed"),
+        (["rule=tolerance", "match=1.5"], "match=1.5 is no beta of SSD, which is 0 to 1"),
         (["rule=group", "match=size:0.5"], "match=size:0.5 is below 1, a group of one"),
         (["rule=group", "match=length:4.5"], r"outside \[1, 4\], the tokens that a round of"),
         (["rule=group", "match=speedup:1.4", "baseline=false"], "give a speedup above 0, base"),

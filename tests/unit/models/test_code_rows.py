@@ -12,7 +12,8 @@ from safetensors.torch import load_file, save_file
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.sampling.sampler import Sampler
-from speculative_tts.models.families.code_rows import RowLM, state_matrices
+from speculative_tts.models.decoder.loading import state_matrices
+from speculative_tts.models.families.code_rows import RowLM
 from speculative_tts.models.families.code_tokens import find_codes
 from speculative_tts.models.families.registry import (
     code_embedding,

@@ -17,10 +17,9 @@ from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.decoder.config import DecoderConfig
 from speculative_tts.models.decoder.decoder import Decoder
-from speculative_tts.models.decoder.loading import build_decoder, read_state
+from speculative_tts.models.decoder.loading import build_decoder, read_state, state_matrices
 from speculative_tts.models.decoder.matrix import matrix
 from speculative_tts.models.families.code_lm import CodeLM
-from speculative_tts.models.families.code_rows import state_matrices
 
 pytestmark = pytest.mark.usefixtures("kernels")
 

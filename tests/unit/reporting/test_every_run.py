@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from synthetic_runs import make_run
+from synthetic_runs import FINE, make_run
 
 from speculative_tts.commands.report import main
 from speculative_tts.reporting.page import read_sections
@@ -36,6 +36,27 @@ def test_every_scored_run_is_a_row(sweep: Path) -> None:
     section = read_sections(sweep / "out" / "index.html")["runs"]
     assert len(section["systems"]) == 3
     assert {one["key"] for one in section["points"] if one["drawn"]} == names
+
+
+def test_runs_that_differ_in_target_or_sampler_say_so(tmp_path: Path) -> None:
+    """Rows of two samplers had one name, and were compared with the target of one of them."""
+    runs, cold = tmp_path / "runs", {"sampling": {"temperature": 0.8, "top_k": 0}}
+    make_run(runs, "target", n=12)
+    make_run(runs, "reference", n=12, sampling={}, target={})
+    for given in ({}, cold, {**cold, **FINE}):
+        make_run(runs, "speculative", n=12, **given)
+    assert main([f"runs={runs}", f"out={tmp_path / 'out'}", "paper=runs"]) == 0
+    with (tmp_path / "out" / "runs" / "runs.csv").open() as file:
+        rows = {row["system"]: row for row in csv.DictReader(file)}
+    name, warm = "speculative-exact-b0-k3-s0", "temperature 1, top k 25"
+    compared = {f"{name}, target=tiny, {warm}", "reference-s0"}
+    assert set(rows) == compared | {
+        f"target-s0, target=tiny, {warm}",
+        f"{name}, target=tiny, temperature 0.8, all codes",
+        f"{name}, target=tiny_fine, temperature 0.8, all codes",
+    }
+    delta = next(key for key in rows["reference-s0"] if key.startswith("wer_minus_target-s0"))
+    assert {system for system, row in rows.items() if row[delta]} == compared
 
 
 def test_runs_that_no_papers_table_takes_are_counted_or_shown(

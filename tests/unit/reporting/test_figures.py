@@ -116,9 +116,18 @@ def test_marks_and_papers_points_have_markers_of_their_own_and_labels_fit() -> N
 def test_a_papers_points_outside_the_axes_are_told() -> None:
     """PCG's figure 2: two of the paper's three were in the legend and nowhere else."""
     far = Series("far", "published", [Point(1.0, Measure(9.0)), Point(2.0, Measure(8.5))])
-    (axes,) = _canvas(figure(Plot("p", "x", "y", [CURVE, PAPER, far]))).axes
+    once = Series("once", "published", [Point(1.4, Measure(13.8))])
+    (axes,) = _canvas(figure(Plot("p", "x", "y", [CURVE, PAPER, far, once]))).axes
     names = {text.get_text() for text in axes.texts}
-    assert names == {"1", "2", "ours", "paper", "far, outside at 8.5 to 9"}
+    outside = {"far, outside at 8.5 to 9", "once, outside at 13.8 (x = 1.4)"}
+    assert names == {"1", "2", "ours", "paper"} | outside
+
+
+def test_plots_that_no_run_fills_are_left_out_where_others_are_filled() -> None:
+    """Two of three panels of a figure said "no runs yet"."""
+    empty, filled = Plot("e", "x", "y", []), Plot("p", "x", "y", [CURVE])
+    assert draw(figure(empty, filled)) == draw(figure(filled))
+    assert draw(figure(empty))["png"]
 
 
 def title_of(axes: Axes) -> Text:

@@ -176,7 +176,7 @@ def test_tokens_of_an_utterance_tell_what_came_of_each_round() -> None:
 def test_audio_of_other_systems_reaches_the_report(tmp_path: Path) -> None:
     """What sst-eval scored by a list had no place in any table."""
     make_run(tmp_path / "runs", "target", n=24)
-    theirs = make_run(tmp_path / "runs", "draft", n=24).rename(tmp_path / "runs" / "theirs")
+    theirs = make_run(tmp_path / "runs", "draft", n=9).rename(tmp_path / "runs" / "theirs")
     (theirs / "config.json").unlink()
     summary = json.loads((theirs / "summary.json").read_text())
     summary["run"] = {"system": "external", "list": "theirs.jsonl"}
@@ -184,6 +184,7 @@ def test_audio_of_other_systems_reaches_the_report(tmp_path: Path) -> None:
     assert main([f"runs={tmp_path / 'runs'}", f"out={tmp_path}"]) == 0
     row = rows(tmp_path / "others" / "others.csv")["theirs"]
     assert float(row["wer"]) == pytest.approx(100 * summary["metrics"]["wer"]["value"], 1e-4)
+    assert "Built on 9 utterances, fewer than 10" in (tmp_path / "others" / "others.md").read_text()
     heard = section(tmp_path / "index.html")
     assert heard["systems"] == ["Target alone", "theirs"]
     assert section(tmp_path / "index.html", "others")["systems"] == ["theirs"]

@@ -15,6 +15,7 @@ from shipped import read_table
 from synthetic_runs import make_ssd_runs
 
 from speculative_tts.evaluation.processes import ENOUGH
+from speculative_tts.reporting.captions import ONE_PROCESS
 from speculative_tts.reporting.experiments import TINY
 from speculative_tts.reporting.fill_claims import NAME as CLAIMS
 from speculative_tts.reporting.shown import REPORTS
@@ -195,6 +196,12 @@ def test_a_caption_without_any_new_clock_says_so() -> None:
     assert UNTIMED in found
     assert not any(line.startswith(TIMES) for line in found)
     assert captioned(found, [], ["SSD: "]) == found
+
+
+def test_a_caption_of_one_process_is_gone_with_its_clocks() -> None:
+    """It stayed beside speeds of five: "of one process ... they decide nothing"."""
+    old = ["240 utterances; seed 0.", f"Brackets: intervals. {ONE_PROCESS}", "WER is a sum."]
+    assert captioned(old, [], []) == ["240 utterances; seed 0.", "Brackets: intervals.", old[2]]
 
 
 def test_a_figure_without_any_clock_says_nothing_of_clocks() -> None:

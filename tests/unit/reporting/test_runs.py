@@ -38,6 +38,8 @@ def test_models_beside_runs_are_no_runs(tmp_path: Path) -> None:
     found = find_runs(tmp_path)
     assert [one.name for one in found.runs] == [run.name]
     assert found.unusable == {}
+    alone = find_runs(run)  # "holds no run" was said of a run, which sst-eval takes
+    assert [one.name for one in alone.runs] == [run.name]
 
 
 def test_a_missing_run_names_the_command_that_makes_it(
