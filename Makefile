@@ -243,7 +243,7 @@ records: $(STAMP) ## Decode and judge the papers' main tables again, nothing tim
 	$(call untimed,more/mtp,experiment=mtp/table1 method=target$(comma)mtp)
 	$(call untimed,more/ssd,experiment=ssd/table1 method=reference$(comma)codec seed=0)
 	$(call untimed,more/mtp,experiment=mtp/unrestricted$(comma)mtp/unrestricted_valle)
-	$(call untimed,more/mtp,experiment=mtp/figures viterbi.mode=best heads.n=1$(comma)2$(comma)3 seed=0)
+	$(call untimed,more/mtp,experiment=mtp/figures viterbi.mode=best heads.n=1$(comma)2$(comma)3$(comma)5$(comma)6$(comma)7 seed=0)
 	$(call untimed,more/mtp,experiment=mtp/table2 method=target sampling.top_k=5$(comma)7$(comma)9$(comma)15$(comma)25)
 	$(call untimed,more/mtp,experiment=mtp/table2 method=mtp sampling.top_k=5$(comma)7$(comma)9$(comma)15$(comma)25 seed=0)
 	$(call untimed,tiny,experiment=tiny_system seed=0)
