@@ -243,7 +243,7 @@ records: $(STAMP) ## Decode and judge the papers' main tables again, nothing tim
 	$(call untimed,more/mtp,experiment=mtp/table1 method=target$(comma)mtp)
 	$(call untimed,more/ssd,experiment=ssd/table1 method=reference$(comma)codec seed=0)
 	$(call untimed,more/mtp,experiment=mtp/unrestricted$(comma)mtp/unrestricted_valle)
-	$(call untimed,more/mtp,experiment=mtp/figures viterbi.mode=best heads.n=1$(comma)2$(comma)3 seed=0)
+	$(call untimed,more/mtp,experiment=mtp/figures viterbi.mode=best heads.n=1$(comma)2$(comma)3$(comma)5$(comma)6$(comma)7 seed=0)
 	$(call untimed,more/mtp,experiment=mtp/table2 method=target sampling.top_k=5$(comma)7$(comma)9$(comma)15$(comma)25)
 	$(call untimed,more/mtp,experiment=mtp/table2 method=mtp sampling.top_k=5$(comma)7$(comma)9$(comma)15$(comma)25 seed=0)
 	$(call untimed,tiny,experiment=tiny_system seed=0)
@@ -259,13 +259,17 @@ records: $(STAMP) ## Decode and judge the papers' main tables again, nothing tim
 	for one in ssd pcg mtp; do $(BIN)/python scripts/keep_runs.py $(RESULTS)/$$one $(OUT)/records/$$one scores=$(OUT)/records/more/$$one; done
 	$(BIN)/python scripts/score_index.py $(RESULTS)
 
-registered-records: $(STAMP) ## Decode and judge PCG beside SSD on the registered list again, and keep scores and records: 10 minutes of a core, needs flite
+registered-records: $(STAMP) ## Decode and judge SSD, and PCG beside it, on the registered list again, and keep scores and records: half an hour of a core, needs flite
 	$(BIN)/sst-prepare corpus=registered
 	$(call untimed,registered,data=tiny_registered experiment=pcg/table1 method=target$(comma)exact)
 	$(call untimed,registered,data=tiny_registered experiment=pcg/figure2_ssd rule.beta=0.3)
 	$(call untimed,registered,data=tiny_registered experiment=pcg/figure2 rule.groups.mean_size=162)
-	$(BIN)/sst-eval runs=$(OUT)/records/registered metrics=[wer]
+	$(call untimed,more/registered_ssd,data=tiny_registered experiment=ssd/table1 method=draft$(comma)exact$(comma)ssd)
+	$(call untimed,more/registered_ssd,data=tiny_registered experiment=ssd/table1 method=reference$(comma)codec seed=0)
+	$(call untimed,more/registered_ssd,data=tiny_registered experiment=ssd/table3 rule.beta=0.1$(comma)0.2$(comma)0.3)
+	for one in registered more/registered_ssd; do $(BIN)/sst-eval runs=$(OUT)/records/$$one metrics=[wer]; done
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/registered/pcg $(OUT)/records/registered
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/registered/ssd scores=$(OUT)/records/more/registered_ssd
 	$(BIN)/python scripts/score_index.py $(RESULTS)
 
 # $(call late,overrides): as many utterances of the first list as were registered to be timed
