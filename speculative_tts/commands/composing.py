@@ -140,7 +140,6 @@ def _compose(name: str, overrides: Sequence[str]) -> "DictConfig":
     or value, and values that do not fit, are left to Hydra, which raises its own errors.
     """
     from hydra import compose
-    from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
     from speculative_tts.commands import schema_source
