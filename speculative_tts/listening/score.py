@@ -28,7 +28,7 @@ AGREEMENT: dict[ListeningTest, Level] = {
 }
 
 
-class Rating(NamedTuple):
+class RatedItem(NamedTuple):
     """What a rater said of a system: `item` names what was heard, in any order."""
 
     rater: str
@@ -90,7 +90,7 @@ def score(key: Key, screened: Screened, draws: int, seed: int) -> Scores:
     return Scores(means, tuple(pairs), agreement, len(screened.counted), screened)
 
 
-def _opinions(key: Key, counted: Mapping[str, Sequence[RatedTrial]]) -> Iterator[Rating]:
+def _opinions(key: Key, counted: Mapping[str, Sequence[RatedTrial]]) -> Iterator[RatedItem]:
     """Yield what each rater said of a system, checks left out.
 
     Of a pair it is how far the other system was preferred to the baseline.
@@ -103,7 +103,7 @@ def _opinions(key: Key, counted: Mapping[str, Sequence[RatedTrial]]) -> Iterator
             turned = len(clips) == 2 and last.system == key.systems[0].name
             judged, value = (clips[0], -one.values[0]) if turned else (last, one.values[0])
             item = " ".join(sorted(one.trial.clips))
-            yield Rating(rater, item, judged.utterance, judged.system, value)
+            yield RatedItem(rater, item, judged.utterance, judged.system, value)
 
 
 def _differences(key: Key, ratings: Mapping[str, Sequence[Rating]]) -> dict[str, list[Rating]]:
@@ -141,7 +141,7 @@ def _mean(key: Key, rows: Sequence[Rating], draws: int, seed: int) -> MeanRating
     return MeanRating(one.value, one.low, one.high, half, sd, n, raters, key.id)
 
 
-def alpha(opinions: Iterable[Rating], level: Level) -> float | None:
+def alpha(opinions: Iterable[RatedItem], level: Level) -> float | None:
     """Return Krippendorff's alpha of raters who judged the same clips; None if nothing differs."""
     import krippendorff
 
