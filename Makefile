@@ -249,6 +249,8 @@ records: $(STAMP) ## Decode and judge the papers' main tables again, nothing tim
 	$(call untimed,tiny,experiment=tiny_system seed=0)
 	$(BIN)/sst-prepare corpus=fresh
 	for one in tiny tiny_fine; do $(call untimed,tiny,experiment=fresh target=$$one seed=0); done
+	$(BIN)/sst-prepare corpus=voices
+	$(call untimed,tiny,experiment=voices seed=0)
 	$(call untimed,streaming,experiment=streaming seed=0 limit=20)
 	$(call untimed,drafters,experiment=$(call joined,$(DRAFTERS_RUNS)) seed=0$(comma)1$(comma)2$(comma)3$(comma)4 limit=20)
 	$(call untimed,frontier,experiment=$(call joined,frontier frontier_ratio frontier_block frontier_frequent) seed=0)
