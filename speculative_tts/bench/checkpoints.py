@@ -29,7 +29,7 @@ from speculative_tts.workers import afresh
 
 @dataclass(frozen=True)
 class Parts:
-    """What one process measured beside whole continuations: rounds, single steps, memory."""
+    """The figures of one process beside whole continuations: rounds, single steps, memory."""
 
     lookaheads: dict[str, list[LookaheadCost]]
     steps: dict[str, float]
@@ -40,7 +40,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class ProcessFigures:
-    """What one process measured."""
+    """The figures of one process."""
 
     whole: Times  # continuations
     parts: Parts

@@ -240,19 +240,19 @@ def command(
     shorthand: tuple[tuple[str, str], ...] = (),
     implied: Choices = (),
     first: tuple[str, ...] = (),
-    check: Callable[[Config], object] | None = None,
 ) -> Command[Config]:
     """Make the console command `sst-<name>` around `run`.
 
-    The docstring of `run`'s module is its description. `configs/<name>.yaml` holds its defaults and
+    The docstring of `run`'s module is its description; a function `check` of that module raises
+    ValueError for what no point of a sweep may have. `configs/<name>.yaml` holds its defaults and
     names `<name>_schema` first. `shorthand` gives a short key the place of a longer one:
     (("target", "target.name"),). `implied` says which choice a key, or another choice, means when
     none is made: (("target=tiny_valle", "codec=tiny_residual"),). A key of
     `schema.kinds.IMPLIED` asks for its kind by itself. `first` are the keys that `--help` begins
-    with. `check` raises ValueError for what no point of a sweep may have, such as a path that
-    leads nowhere.
+    with.
     """
-    about = (sys.modules[run.__module__].__doc__ or "").strip()
+    module = sys.modules[run.__module__]
+    about, check = (module.__doc__ or "").strip(), getattr(module, "check", None)
     return Command(name, schema, about, examples, first, shorthand, run, implied, check)
 
 

@@ -41,7 +41,7 @@ def run(config: DecodeConfig) -> int:
     from speculative_tts.progress import progress
     from speculative_tts.runs.run import SOURCES, DecodeRun, finished
 
-    _check(config)
+    check(config)
     found: dict[str, Any] = {}
     if config.system is System.speculative and isinstance(config.lookahead, str):
         config, found = _settled(config)
@@ -76,7 +76,7 @@ def run(config: DecodeConfig) -> int:
     return 0
 
 
-def _check(config: DecodeConfig) -> None:
+def check(config: DecodeConfig) -> None:
     """Raise ValueError for an odd list, a path that leads nowhere, and no goal in `match`."""
     read_list(Path(config.data.path))
     run_name(config)
@@ -219,7 +219,6 @@ main = app.command(
     "decode",
     DecodeConfig,
     run,
-    check=_check,
     examples=("sst-decode limit=5", "sst-decode rule.beta=0,0.2,0.4 lookahead=3"),
     first=(
         *("method", "experiment", "limit", "lookahead", "rule"),

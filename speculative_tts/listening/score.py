@@ -29,7 +29,7 @@ AGREEMENT: dict[ListeningTest, Level] = {
 
 
 class RatedItem(NamedTuple):
-    """What a rater said of a system: `item` names what was heard, in any order."""
+    """A rater's value of a system: `item` names what was heard, in any order."""
 
     rater: str
     item: str
