@@ -6,7 +6,6 @@ from logging import getLogger
 from pathlib import Path
 from typing import Any
 
-from speculative_tts.state_dicts import opened
 from speculative_tts.texts import some
 from speculative_tts.typed import read_json
 
@@ -40,6 +39,8 @@ def read_part(kind: Any, settings: dict[str, Any], folder: Path, prefix: str, re
     `settings` are its part of config.json, its tensors begin with `prefix`. Raise ValueError as
     `read_pretrained`, and where there are no such tensors.
     """
+    from speculative_tts.state_dicts import opened
+
     state: dict[str, Any] = {}
     _require_plain(folder, remedy)
     for file in sorted(folder.glob("*.safetensors")):
@@ -122,6 +123,8 @@ def _named(keys: Any) -> list[str]:
 
 
 def _require_plain(folder: Path, remedy: str) -> None:
+    from speculative_tts.state_dicts import opened
+
     for file in sorted(folder.glob("*.safetensors")):
         with opened(file, "numpy", remedy) as tensors:
             kinds = {name: tensors.get_slice(name).get_dtype() for name in tensors.keys()}  # noqa: SIM118
