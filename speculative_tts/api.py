@@ -60,6 +60,11 @@ class Speaker:
     """
 
     def __init__(self, *settings: str) -> None:
+        for one in settings:
+            if not isinstance(one, str):
+                raise ValueError(
+                    f'{one!r} is no setting; write it as text, such as "rule.beta=0.2"'
+                )
         self.config, _ = settled(main.compose([*settings, "text=''"]))
         self.engine = Builder(self.config).engine()
 

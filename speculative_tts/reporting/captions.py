@@ -41,11 +41,16 @@ SEED_TESTS = (
 )
 
 
-def judge_name(name: str, results: Iterable[Run]) -> str:
-    """Name the judge of a quantity, for a heading: several where runs differ, empty for nobody."""
+def judge_names(name: str, results: Iterable[Run]) -> list[str]:
+    """Name every judge of a quantity once: several where runs differ, none for nobody."""
     shown = quantity(name)
     ids = [one.judge(shown.judge) for one in results] if shown.judge else []
-    return " / ".join(dict.fromkeys(shown.judges.get(one, one) for one in ids if one))
+    return list(dict.fromkeys(shown.judges.get(one, one) for one in ids if one))
+
+
+def judge_name(name: str, results: Iterable[Run]) -> str:
+    """Name the judges of a quantity in one text, for a heading."""
+    return " / ".join(judge_names(name, results))
 
 
 def around(

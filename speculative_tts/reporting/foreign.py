@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from speculative_tts.evaluation.registry import METRICS
-from speculative_tts.reporting.captions import definitions, few, judge_name
+from speculative_tts.reporting.captions import definitions, few, judge_name, judge_names
 from speculative_tts.reporting.definitions import Report
 from speculative_tts.reporting.runs import Run
 from speculative_tts.reporting.tables import SYSTEM, Cell, Heading, Table
@@ -12,8 +12,8 @@ REPORT = Report(
     name="others",
     title="Other systems",
     introduction=(
-        "Audio that other programs made, heard by the same judges (sst-eval list=<JSONL>). No "
-        "language model of ours ran, so nothing is said of its speed."
+        "Audio that other programs made, heard by the judges that the headings name (sst-eval "
+        "list=<JSONL>). No language model of ours ran, so nothing is said of its speed."
     ),
     listening="others",
 )
@@ -35,11 +35,16 @@ def table(foreign: Sequence[Run]) -> Table:
         }
         for one in foreign
     }
+    differing = [
+        f"{METRICS[name].heading}: its systems were not heard by the same judge."
+        for name, heading in headings.items()
+        if len(judge_names(name, foreign)) > 1
+    ]
     return Table(
         "others",
         "Other systems: what the judges heard",
         definitions(shown, foreign),
-        [f"{one.name}: {one.summary['run'].get('list', '')}" for one in foreign],
+        [f"{one.name}: {one.summary['run'].get('list', '')}" for one in foreign] + differing,
         warning=few(foreign),
-        blocks={"Judged alike": block},
+        blocks={"By system": block},
     )

@@ -304,9 +304,10 @@ def test_from_python_a_target_without_a_draft_speaks_alone() -> None:
         ("target=nope", "^target=nope: no such choice; there are "),
         ("rule.beta=abc", "^rule.beta=abc: Value 'abc'"),
         ("seed=-1", "^seed -1 is below 0"),
+        (5, "^5 is no setting; write it as text"),
     ],
 )
-def test_from_python_a_mistake_is_the_commands_line(setting: str, said: str) -> None:
+def test_from_python_a_mistake_is_the_commands_line(setting: Any, said: str) -> None:
     """Hydra's errors came out, of several lines, none of them a ValueError."""
     with pytest.raises(ValueError, match=said) as error:
         Speaker(setting)

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +189,13 @@ def test_audio_of_other_systems_reaches_the_report(tmp_path: Path) -> None:
     heard = section(tmp_path / "index.html")
     assert heard["systems"] == ["Target alone", "theirs"]
     assert section(tmp_path / "index.html", "others")["systems"] == ["theirs"]
+    shutil.copytree(theirs, tmp_path / "runs" / "deaf")
+    summary["judges"]["wer"]["id"] = "another"
+    (tmp_path / "runs" / "deaf" / "summary.json").write_text(json.dumps(summary))
+    assert "same judge" not in (tmp_path / "others" / "others.md").read_text()
+    assert main([f"runs={tmp_path / 'runs'}", f"out={tmp_path}"]) == 0
+    page = (tmp_path / "others" / "others.md").read_text()
+    assert "WER %: its systems were not heard by the same judge." in page
 
 
 def test_similarity_stands_beside_its_floor_and_cut_offs_are_shown(ssd_report: Path) -> None:
