@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from speculative_tts.bench import table
+from speculative_tts.bench import engine, search
 from speculative_tts.commands import bench, decode, report
 from speculative_tts.commands import eval as evaluate
 
@@ -45,8 +45,8 @@ def test_the_plain_workflow_changes_no_tracked_file(
     clone: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Decode, eval and report rewrote 9 tracked files (12,078 lines), bench its tables."""
-    monkeypatch.setattr(table, "PATH_SEARCH", ((50,), 2, 3))
-    monkeypatch.setattr(table, "GROUP_RULE", (50, 3, 2, 1))
+    monkeypatch.setattr(search, "PATH_SEARCH", ((50,), 2, 3))
+    monkeypatch.setattr(engine, "GROUP_RULE", (50, 3, 2, 1))
     assert decode.main(["method=ssd", "limit=2", "instrument=1", "runtime.warmup=0"]) == 0
     assert evaluate.main(["metrics=[wer]", "workers=1", "draws=100"]) == 0
     assert report.main([]) == 0
