@@ -75,10 +75,10 @@ def test_a_sweep_on_two_nodes_makes_what_one_process_makes(
     assert all(f"job {number + 1} of 4" in log for number, log in enumerate(logs))
 
 
-def lists_of_which_one_is_missing(models: FakeModels) -> list[str]:
-    """Return settings of a sweep of which only a job finds a mistake: its machine has the files."""
-    lists = f"data.path={models.root / 'missing.jsonl'},{models.root / 'list.jsonl'}"
-    return [*models.overrides[:-1], lists, "limit=1"]
+def sizes_of_which_one_is_too_large(models: FakeModels, out: Path) -> list[str]:
+    """Return a sweep of which only a job finds the mistake: the codes are counted where it runs."""
+    sizes = ["rule=group", "rule.groups.mean_size=100,2", "limit=1"]
+    return [*models.overrides, *sizes, f"out={out}", f"cache={out / 'caches'}"]
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ def test_jobs_of_submitit_make_what_one_process_makes(
     said = failing.communicate()[0].decode()
     assert failing.returncode == 2, said
     assert "sst-decode: a job failed: " in said
-    assert "missing.jsonl" in said
+    assert "mean_size 100.0 is outside [1, 40], the number of codes" in said
 
 
 @pytest.mark.slow
@@ -130,7 +130,7 @@ def test_lost_nodes_and_workers_and_a_killed_command_change_nothing(
 def test_a_failed_job_does_not_stop_the_others(
     cluster: TwoNodes, models: FakeModels, tmp_path: Path
 ) -> None:
-    settings = [*lists_of_which_one_is_missing(models), "timing=0", f"out={tmp_path}"]
+    settings = [*sizes_of_which_one_is_too_large(models, tmp_path), "timing=0"]
     process = start("decode", [*settings, *on(cluster)])
     said = process.communicate()[0].decode()
     assert process.returncode == 2, said
