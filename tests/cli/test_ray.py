@@ -91,9 +91,7 @@ def test_jobs_of_submitit_make_what_one_process_makes(
     said = through(start("decode", [*models.overrides, *POINTS, f"out={tmp_path}", *launcher]))
     assert untimed_runs(tmp_path) == untimed_runs(whole)
     assert "all jobs are done; the launcher's folder has what they said" in said
-    failing = start(
-        "decode", [*lists_of_which_one_is_missing(models), f"out={tmp_path}", *launcher]
-    )
+    failing = start("decode", [*sizes_of_which_one_is_too_large(models, tmp_path), *launcher])
     said = failing.communicate()[0].decode()
     assert failing.returncode == 2, said
     assert "sst-decode: a job failed: " in said
