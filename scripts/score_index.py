@@ -3,7 +3,8 @@
     python scripts/score_index.py results   # writes results/scores.csv and results/scores.md
 
 A cell follows from runs if their scores give its figure and its interval to the six digits that
-are printed. `scores.csv` names the runs of each such cell, one of a seed; `scores.md` counts them.
+are printed. `scores.csv` names the runs of each such cell, one of a seed, and the part of their
+rows if it is of one voice, or of the voices that training had seen or not; `scores.md` counts them.
 """
 
 import csv
@@ -32,6 +33,7 @@ PLOT = "Word errors"  # begins the title of a figure's plot whose points are wor
 RUN = re.compile(r"(?P<label>.+)-s(?P<seed>\d+)(?:-[0-9a-f]{8})?")
 OTHERS = ("paper_", "goal_")  # begin columns of figures that no run here gave
 DERIVED = re.compile(r"minus_.*|.*_mean")  # keys of differences and means of other rows
+SEEN = {True: "seen", False: "unseen", None: ""}  # parts of a list by its voices
 INDEX, PAGE = "scores.csv", "scores.md"
 ALL, MANY = "all", 6  # keys that a line of the page names
 TEXT = f"""# Which word errors can be computed again
@@ -41,9 +43,10 @@ Recordings and speakers are synthetic on all these pages.
 Scores of runs, a row an utterance, ship in the files `scores.jsonl.xz`, one for a folder's runs
 ([how to read them](../docs/runs.md#rows-that-ship)). Below is, for every table and figure, how many
 of its word errors with an interval they give, to the last printed digit; [{INDEX}]({INDEX}) names
-the runs of each, one of a seed (runs that said the same words stand for each other). Differences
-between rows, counts of tokens and rounds, and tokens per target pass follow from the same files;
-times, DNSMOS, TV and KL do not. The files `records.jsonl.xz` have codes, of fewer runs. Made by
+the runs of each, one of a seed (runs that said the same words stand for each other), and which part
+of their rows if a cell is of some voices. Differences between rows, counts of tokens and rounds, and
+tokens per target pass follow from the same files; times, DNSMOS, TV and KL do not. The files
+`records.jsonl.xz` have codes, of fewer runs. Made by
 `python scripts/score_index.py results`.
 """
 HEADING = ("| table or figure | word errors | from scores | without |", "| --- | --- | --- | --- |")
@@ -62,13 +65,17 @@ class Cell:
 
 @dataclass(frozen=True)
 class Source:
-    """The runs whose scores give a cell: their names in a folder's archive of scores."""
+    """The runs whose scores give a cell: their names in a folder's archive of scores.
+
+    `part` is a voice, or `seen` or `unseen`, if the cell is of those rows alone.
+    """
 
     table: str
     key: str
     column: str
     folder: str
     runs: str
+    part: str = ""
 
 
 def cells(results: Path) -> Iterator[Cell]:
@@ -98,10 +105,15 @@ def _columns(table: str, row: dict[str, str]) -> Iterator[Cell]:
 unpacked = lru_cache(maxsize=4)(read_archive)  # its runs are asked for one after the other
 
 
-def read_scores(folder: Path, runs: Iterable[str]) -> list[ScoreRow]:
-    """Return the scores that ship of runs in a folder of results."""
+def read_scores(folder: Path, runs: Iterable[str], part: str = "") -> list[ScoreRow]:
+    """Return the scores that ship of runs in a folder of results, of a part of their rows."""
     there = unpacked(archive(folder, "scores"))
-    return [read_row(row) for run in runs for row in there[run]]
+    rows = [read_row(row) for run in runs for row in there[run]]
+    return [row for row in rows if part in _parts(row)]
+
+
+def _parts(row: ScoreRow) -> tuple[str, ...]:
+    return "", row.voice, SEEN[row["seen"]]
 
 
 def figures(rows: Sequence[ScoreRow]) -> Figures:
@@ -134,13 +146,23 @@ def known(results: Path) -> dict[Figures, list[tuple[str, str]]]:
     return found
 
 
+def parts(results: Path, cell: Cell) -> Iterator[tuple[str, str, str]]:
+    """Yield folder, runs and part of the runs beside a table whose part a cell's key names."""
+    folder = (results / cell.table).parent
+    if (path := archive(folder, "scores")).is_file():
+        for runs in sorted(systems(unpacked(path))):
+            rows = read_scores(folder, runs, cell.key)
+            if rows and figures(rows) == cell.figures:
+                yield str(folder.relative_to(results)), " ".join(runs), cell.key
+
+
 def index(results: Path) -> list[Source]:
     """Return the runs of each cell that they give; those nearest to its table if several do."""
     systems_by = known(results)
     return [
         Source(one.table, one.key, one.column, *max(of, key=lambda it: _near(one.table, it[0])))
         for one in cells(results)
-        if (of := systems_by.get(one.figures))
+        if (of := systems_by.get(one.figures) or [*parts(results, one)])
     ]
 
 

@@ -7,14 +7,14 @@ from shipped import read_csv
 
 SOURCES = [Source(**row) for row in read_csv(RESULTS / INDEX)]
 CELLS = {(one.table, one.key, one.column): one.figures for one in cells(RESULTS)}
-SYSTEMS = sorted({(one.folder, one.runs) for one in SOURCES})
+SYSTEMS = sorted({(one.folder, one.runs, one.part) for one in SOURCES})
 
 
-@pytest.mark.parametrize(("folder", "runs"), SYSTEMS, ids=str)
-def test_scores_give_every_cell_that_the_index_says(folder: str, runs: str) -> None:
-    found = figures(read_scores(RESULTS / folder, runs.split()))
+@pytest.mark.parametrize(("folder", "runs", "part"), SYSTEMS, ids=str)
+def test_scores_give_every_cell_that_the_index_says(folder: str, runs: str, part: str) -> None:
+    found = figures(read_scores(RESULTS / folder, runs.split(), part))
     for one in SOURCES:
-        if (one.folder, one.runs) == (folder, runs):
+        if (one.folder, one.runs, one.part) == (folder, runs, part):
             assert CELLS[one.table, one.key, one.column] == found, one
 
 
@@ -29,6 +29,6 @@ def test_the_index_has_every_cell_that_the_scores_give() -> None:
 
 
 def test_a_word_that_was_heard_wrong_changes_the_figures() -> None:
-    folder, runs = SYSTEMS[0]
+    folder, runs, _ = SYSTEMS[0]
     rows = read_scores(RESULTS / folder, runs.split()[:1])
     assert figures(rows) != figures(rows[:-1])
