@@ -148,6 +148,7 @@ page: $(STAMP) ## Draw the figures and index.html of results/ again from the tab
 	$(BIN)/python scripts/draw_page.py
 	$(BIN)/python scripts/score_index.py results
 	$(BIN)/python scripts/differences.py results
+	$(BIN)/python scripts/voices.py results
 
 registered: $(STAMP) ## The claims' verdicts on 240 utterances spoken after settings and margins were committed: an hour, needs flite
 	$(BIN)/sst-prepare corpus=registered

@@ -44,8 +44,8 @@ Scores of runs, a row an utterance, ship in the files `scores.jsonl.xz`, one for
 ([how to read them](../docs/runs.md#rows-that-ship)). Below is, for every table and figure, how many
 of its word errors with an interval they give, to the last printed digit; [{INDEX}]({INDEX}) names
 the runs of each, one of a seed (runs that said the same words stand for each other), and which part
-of their rows if a cell is of some voices. Differences between rows, counts of tokens and rounds, and
-tokens per target pass follow from the same files; times, DNSMOS, TV and KL do not. The files
+of their rows if a cell is of some voices. Differences between rows, counts of tokens and rounds,
+and tokens per target pass follow from the same files; times, DNSMOS, TV and KL do not. The files
 `records.jsonl.xz` have codes, of fewer runs. Made by
 `python scripts/score_index.py results`.
 """

@@ -204,8 +204,14 @@ def find_prompt(config: SpeakConfig) -> ListItem:
     if config.prompt is None and config.prompt_text is not None:
         raise ValueError("prompt_text says the words of a recording; give it too, prompt=<a wav>")
     voices = {item.speaker: item for item in reversed(items)}  # the first row of each speaker
+    default, left_out = chosen_voices(path, voices)
     if config.prompt is None:
-        return chosen_voice(path, voices) or items[0]
+        return default or items[0]
+    if config.prompt in left_out:
+        raise ValueError(
+            f"prompt {config.prompt} is a speaker for tables alone: {left_out[config.prompt]}; "
+            f"speakers: {some(sorted(voices.keys() - left_out), 20)}"
+        )
     if config.prompt in voices:
         if config.prompt_text is not None:
             raise ValueError(
@@ -216,7 +222,7 @@ def find_prompt(config: SpeakConfig) -> ListItem:
     if not Path(config.prompt).is_file():
         raise ValueError(
             f"prompt {config.prompt} is neither a file nor a speaker; speakers: "
-            f"{some(sorted(voices), 20)}"
+            f"{some(sorted(voices.keys() - left_out), 20)}"
         )
     return ListItem("prompt", config.text, config.prompt, config.prompt_text or "")
 
@@ -231,16 +237,20 @@ def _named(config: SpeakConfig) -> ListItem:
     return ListItem("prompt", config.text, speaker=config.prompt or "")
 
 
-def chosen_voice(path: Path, voices: Mapping[str, ListItem]) -> ListItem | None:
-    """Return the voice that voices.json beside a list chooses; None without that file.
+def chosen_voices(
+    path: Path, voices: Mapping[str, ListItem]
+) -> tuple[ListItem | None, dict[str, str]]:
+    """Return the default voice of a list, and why each of `left_out` does not speak.
 
-    `scripts/choose_voice.py` writes it. Raises ValueError if it names nobody of the list.
+    voices.json beside the list names them; without that file there is neither. Raises ValueError
+    if it names nobody of the list.
     """
     file = path.with_name(VOICES)
     if not file.is_file():
-        return None
+        return None, {}
     try:
-        return voices[read_json(file)["default"]]
+        chosen = read_json(file)
+        return voices[chosen["default"]], dict(chosen.get("left_out", {}))
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f'{file}: not {{"default": "<a speaker of the list>"}} ({error!r}); mend it, or give '

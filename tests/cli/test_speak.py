@@ -71,6 +71,15 @@ def test_the_voice_is_the_one_chosen_beside_the_list(
         assert message in line
 
 
+def test_a_voice_that_errs_by_far_the_most_does_not_speak() -> None:
+    config = SpeakConfig(data=ListConfig("any", str(resolve("tiny:testset_sentences/list.jsonl"))))
+    assert speak.find_prompt(dataclasses.replace(config, prompt="rms")).speaker == "rms"
+    with pytest.raises(ValueError, match=r"awb is a speaker for tables alone: 26 .*: rms, slt"):
+        speak.find_prompt(dataclasses.replace(config, prompt="awb"))
+    with pytest.raises(ValueError, match="neither a file nor a speaker; speakers: rms, slt"):
+        speak.find_prompt(dataclasses.replace(config, prompt="nobody"))
+
+
 def test_the_shipped_choice_is_that_of_the_shipped_table(tmp_path: Path) -> None:
     table = ROOT / "results" / "tiny" / "voices.csv"
     script = ROOT / "scripts" / "choose_voice.py"
