@@ -228,7 +228,7 @@ clocks: $(STAMP) ## Time every setting of the papers' tables and of the frontier
 # $(call untimed,paper,overrides): the systems of the papers' main tables, all 240 utterances and seeds, nothing timed
 untimed = $(BIN)/sst-decode out=$(OUT)/records/$(1) cache=$(OUT)/records/.caches seed=0,1,2 timing=0 instrument=0 workers=$(WORKERS) limit=$(or $(LIMIT),null) $(2)
 
-records: $(STAMP) ## Decode and judge the papers' main tables again, nothing timed, and keep scores and records beside them: 90 minutes of a core, needs flite
+records: $(STAMP) ## Decode and judge the papers' main tables again, nothing timed, and keep scores and records beside them: three hours of a core, needs flite
 	$(call untimed,ssd,experiment=ssd/table1 method=target$(comma)draft$(comma)exact$(comma)ssd)
 	$(call untimed,ssd,experiment=ssd/table3 rule.beta=0.1$(comma)0.2$(comma)0.3)
 	$(call untimed,pcg,experiment=pcg/table1)
@@ -236,6 +236,10 @@ records: $(STAMP) ## Decode and judge the papers' main tables again, nothing tim
 	$(call untimed,pcg,experiment=pcg/figure2 rule.groups.mean_size=10.3$(comma)140)
 	$(call untimed,more/pcg,experiment=pcg/figure2_ssd rule.beta=0.1$(comma)0.2$(comma)0.4)
 	$(call untimed,more/pcg,experiment=pcg/figure2 rule.groups.mean_size=4.5$(comma)40)
+	$(call untimed,more/pcg,experiment=pcg/figure3$(comma)pcg/figure3_ssd$(comma)pcg/figure3_exact)
+	$(call untimed,more/pcg,experiment=pcg/table3 match=null rule.groups.mean_size=81.9)
+	$(call untimed,more/pcg,experiment=pcg/table1 method=target)
+	$(call untimed,more/pcg,experiment=pcg/table2)
 	$(call untimed,more/ssd,experiment=ssd/groups)
 	$(call untimed,mtp,experiment=mtp/table1_valle method=target)
 	$(call untimed,mtp,experiment=mtp/table1_valle method=mtp viterbi.mode=none)
@@ -245,6 +249,7 @@ records: $(STAMP) ## Decode and judge the papers' main tables again, nothing tim
 	$(call untimed,more/ssd,experiment=ssd/table1 method=reference$(comma)codec seed=0)
 	$(call untimed,more/mtp,experiment=mtp/unrestricted$(comma)mtp/unrestricted_valle)
 	$(call untimed,more/mtp,experiment=mtp/figures viterbi.mode=best heads.n=1$(comma)2$(comma)3$(comma)5$(comma)6$(comma)7 seed=0)
+	$(call untimed,more/mtp,experiment=mtp/figures viterbi.mode=sample$(comma)none heads.n=1$(comma)2$(comma)3$(comma)5$(comma)6$(comma)7)
 	$(call untimed,more/mtp,experiment=mtp/table2 method=target sampling.top_k=5$(comma)7$(comma)9$(comma)15$(comma)25)
 	$(call untimed,more/mtp,experiment=mtp/table2 method=mtp sampling.top_k=5$(comma)7$(comma)9$(comma)15$(comma)25 seed=0)
 	$(call untimed,tiny,experiment=tiny_system seed=0)
@@ -254,24 +259,29 @@ records: $(STAMP) ## Decode and judge the papers' main tables again, nothing tim
 	$(call untimed,tiny,experiment=voices seed=0)
 	$(call untimed,streaming,experiment=streaming seed=0 limit=20)
 	$(call untimed,drafters,experiment=$(call joined,$(DRAFTERS_RUNS)) seed=0$(comma)1$(comma)2$(comma)3$(comma)4 limit=20)
+	$(call untimed,drafters,experiment=drafters/words$(comma)drafters/words_pcg)
+	$(call untimed,frontier/small,experiment=frontier_small$(comma)frontier_heads seed=0)
 	$(call untimed,frontier,experiment=$(call joined,frontier frontier_ratio frontier_block frontier_frequent) seed=0)
 	$(call untimed,frontier,experiment=ssd/table3$(comma)ssd/groups drafter=recurrent seed=0)
 	$(BIN)/sst-eval runs=$(OUT)/records/ssd metrics=[wer,similarity]
-	for one in tiny streaming frontier drafters; do $(BIN)/sst-eval runs=$(OUT)/records/$$one metrics=[wer] && $(BIN)/python scripts/keep_runs.py $(RESULTS)/$$one scores=$(OUT)/records/$$one; done
+	for one in tiny streaming frontier frontier/small drafters; do $(BIN)/sst-eval runs=$(OUT)/records/$$one metrics=[wer] && $(BIN)/python scripts/keep_runs.py $(RESULTS)/$$one scores=$(OUT)/records/$$one; done
 	for one in pcg mtp more/ssd more/pcg more/mtp; do $(BIN)/sst-eval runs=$(OUT)/records/$$one metrics=[wer]; done
 	for one in ssd pcg mtp; do $(BIN)/python scripts/keep_runs.py $(RESULTS)/$$one $(OUT)/records/$$one scores=$(OUT)/records/more/$$one; done
 	$(BIN)/python scripts/score_index.py $(RESULTS)
 
-registered-records: $(STAMP) ## Decode and judge SSD, and PCG beside it, on the registered list again, and keep scores and records: half an hour of a core, needs flite
+registered-records: $(STAMP) ## Decode and judge SSD, and PCG beside it, on the registered list again, and keep scores and records: 40 minutes of a core, needs flite
 	$(BIN)/sst-prepare corpus=registered
 	$(call untimed,registered,data=tiny_registered experiment=pcg/table1 method=target$(comma)exact)
 	$(call untimed,registered,data=tiny_registered experiment=pcg/figure2_ssd rule.beta=0.3)
 	$(call untimed,registered,data=tiny_registered experiment=pcg/figure2 rule.groups.mean_size=162)
+	$(call untimed,more/registered,data=tiny_registered experiment=pcg/table1 method=draft)
+	$(call untimed,more/registered,data=tiny_registered experiment=pcg/figure2_ssd rule.beta=0.1$(comma)0.2$(comma)0.4)
+	$(call untimed,more/registered,data=tiny_registered experiment=pcg/figure2 rule.groups.mean_size=10.3$(comma)40)
 	$(call untimed,more/registered_ssd,data=tiny_registered experiment=ssd/table1 method=draft$(comma)exact$(comma)ssd)
 	$(call untimed,more/registered_ssd,data=tiny_registered experiment=ssd/table1 method=reference$(comma)codec seed=0)
 	$(call untimed,more/registered_ssd,data=tiny_registered experiment=ssd/table3 rule.beta=0.1$(comma)0.2$(comma)0.3)
-	for one in registered more/registered_ssd; do $(BIN)/sst-eval runs=$(OUT)/records/$$one metrics=[wer]; done
-	$(BIN)/python scripts/keep_runs.py $(RESULTS)/registered/pcg $(OUT)/records/registered
+	for one in registered more/registered more/registered_ssd; do $(BIN)/sst-eval runs=$(OUT)/records/$$one metrics=[wer]; done
+	$(BIN)/python scripts/keep_runs.py $(RESULTS)/registered/pcg $(OUT)/records/registered scores=$(OUT)/records/more/registered
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/registered/ssd scores=$(OUT)/records/more/registered_ssd
 	$(BIN)/python scripts/score_index.py $(RESULTS)
 
@@ -324,7 +334,7 @@ retest: $(STAMP) ## What a second registered list says, 240 utterances spoken af
 samplers: $(STAMP) ## Words of the papers' systems by another sampler: SSD's by CosyVoice 2's own, PCG's by the target's; 50 minutes
 	$(BIN)/sst-decode experiment=ssd/table1,ssd/table3,ssd/groups sampling=cosyvoice_ras seed=0,1,2 timing=0 out=$(OUT)/samplers/ssd workers=$(WORKERS) $(SHARED) $(GIVEN)
 	$(BIN)/sst-decode experiment=$(call joined,$(addprefix pcg/,table1 figure2_ssd figure2 matched table2 table3)) sampling=default seed=0,1,2 timing=0 out=$(OUT)/samplers/pcg workers=$(WORKERS) $(SHARED) $(GIVEN)
-	for one in ssd pcg; do $(BIN)/sst-eval runs=$(OUT)/samplers/$$one metrics=[wer,similarity] && $(BIN)/sst-report paper=$$one runs=$(OUT)/samplers/$$one out=$(RESULTS)/samplers page=false; done
+	for one in ssd pcg; do $(BIN)/sst-eval runs=$(OUT)/samplers/$$one metrics=[wer,similarity] && $(BIN)/sst-report paper=$$one runs=$(OUT)/samplers/$$one out=$(RESULTS)/samplers page=false && $(BIN)/python scripts/keep_runs.py $(RESULTS)/samplers/$$one scores=$(OUT)/samplers/$$one; done
 	rm -f $(RESULTS)/samplers/*/{figure,beta,tradeoff,matched_clock}* # of speeds, and nothing was timed
 
 # $(call sentences_decode,overrides,limit): any English sentence, all 240 of the list or the first ones, nothing timed
