@@ -93,6 +93,7 @@ RETEST_SSD = {  # by the target's own sampler; other runs of these tolerances ar
     0.2: ("s0-aca93e4b", "s1-2d52f1cf", "s2-2f581988"),
     0.4: ("s0-2063331e", "s1", "s2"),
 }
+EARLY_EXACT = runs("registered/ssd", "speculative-exact-k3", "s0", "s1", "s2")  # the first list's
 EXACT35 = runs("ssd", "speculative-exact-k3", "s0", "s1", "s2")  # of the test list
 SSD3 = "speculative-tolerance-b0.3-k3"
 DRAFTS = {  # of the test list: word errors alone, and SSD at 0.3
@@ -140,6 +141,19 @@ def base_seeds(key: str, label: str, pair: str, *choices: tuple[int, ...]) -> di
             *by_base(pair, *seeds),
         )
         for seeds in choices
+    }
+
+
+def first_list() -> dict[str, Pair]:
+    """Return what the recurrent layer's rules lose beside the exact one on the first such list."""
+    layer = {"ssd0.3": ("SSD 0.3", "tolerance-b0.3"), "pcg140": ("PCG 140", "group-m140")}
+    return {
+        f"registered_layer_{key}_exact": Pair(
+            f"{label} by the layer, lookahead 6, minus exact",
+            runs(f"{RETEST}/drafters", f"speculative-{name}-k6-recurrent", "s0", "s1", "s2"),
+            EARLY_EXACT,
+        )
+        for key, (label, name) in layer.items()
     }
 
 
@@ -218,6 +232,7 @@ BLOCKS = {
             "recordings through the codec minus recordings, 120 sentences", BASE_CODEC, BASE_SPOKEN
         ),
     },
+    "35 words, first registered list, three seeds": first_list(),
     "35 words, second registered list, three seeds": second_list(),
     "35 words, test list: SSD 0.3 by drafts that err alone on so many words": {
         f"drafts_{key}": Pair(f"SSD 0.3 by {label} minus exact (three)", system, EXACT35)

@@ -57,6 +57,11 @@ MEANS: dict[Path, dict[str, tuple[Place, ...]]] = {  # by page: of equally long 
             ("registered/ssd/table1", "ssd", "wer_minus_target"),
             (SECOND, "ssd7", "here"),
         ),
+        "2.2 [1.7, 2.7]": (
+            ("claims/claims", "ssd5", "here"),
+            ("registered/claims/claims", "ssd6", "here"),
+            ("differences", "retest_ssd0.4_exact", "wer_difference"),
+        ),
         "-2.0 [-3.6, -0.4]": (
             ("registered/claims/claims", "mtp5", "here"),
             (SECOND, "mtp4", "here"),
@@ -69,6 +74,10 @@ MEANS: dict[Path, dict[str, tuple[Place, ...]]] = {  # by page: of equally long 
         "-1.0 [-2.7, 0.6]": (("claims/claims", "mtp6", "here"), (SECOND, "mtp4", "here")),
         "0.0 [-0.5, 0.5]": ((LAYER, "ssd", "wer_minus_target"), (SECOND, "layer1", "here")),
         "-0.3 [-0.8, 0.2]": ((LAYER, "pcg", "wer_minus_target"), (SECOND, "layer2", "here")),
+        "0.5 [0.0, 1.1]": tuple(
+            ("differences", f"{one}_layer_ssd0.3_exact", "wer_difference")
+            for one in ("registered", "retest")
+        ),
         "-1.0 [-1.7, -0.3]": (as_long(FIRST, 0.1), (SECOND, "pcg2", "here")),
         "-0.7 [-1.3, -0.0]": (as_long(FIRST, 0.2), (SECOND, "pcg4", "here")),
         "-0.4 [-1.2, 0.4]": (as_long(FIRST, 0.3), (SECOND, "pcg6", "here")),
