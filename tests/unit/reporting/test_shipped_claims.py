@@ -157,10 +157,10 @@ def test_the_claims_on_swaps_are_of_the_mended_test() -> None:
         ("ssd2", ("ssd", "speculative-exact"), ("ssd", "target")),
         ("ssd5", ("ssd", "speculative-tolerance-b0.4"), ("ssd", "speculative-exact")),
         ("ssd9", ("ssd", "speculative-tolerance-b0.4"), ("ssd", "target")),
-        ("pcg1", ("pcg", "speculative-tolerance-b0.3"), ("pcg", "speculative-exact")),
+        ("pcg1", ("pcg", "speculative-tolerance-b0.3-k3"), ("pcg", "speculative-exact-k3")),
         ("pcg6", ("swap", "swap-m4.5"), ("swap", "target")),
         ("pcg7", ("swap", "swap-m10.3"), ("swap", "target")),
-        ("pcg11", ("pcg", "speculative-group-m140"), ("pcg", "speculative-tolerance-b0.3")),
+        ("pcg11", ("pcg", "speculative-group-m140-k3"), ("pcg", "speculative-tolerance-b0.3-k3")),
     ],
 )
 def test_p_of_a_claim_is_not_corrected(
