@@ -123,7 +123,7 @@ def test_a_registered_claim_has_the_words_of_the_same_test_today() -> None:
 @pytest.mark.parametrize(
     ("claims", "heard"),
     [
-        ("claims", "swap/pcg"),
+        ("claims", "pcg"),
         ("registered/claims", "registered/claims"),
         ("sentences/pcg_sampler/claims", "sentences/pcg_sampler/claims"),
     ],
@@ -141,7 +141,7 @@ def test_a_claim_on_swaps_says_by_which_test_it_was_heard(claims: str, heard: st
 
 def test_the_claims_on_swaps_are_of_the_mended_test() -> None:
     table = {
-        row["key"]: row for row in csv.DictReader(text("results/swap/pcg/table2.csv").splitlines())
+        row["key"]: row for row in csv.DictReader(text("results/pcg/table2.csv").splitlines())
     }
     for row in rows("claims"):
         if size := re.search(r"swaps \(size (.*)\)", row["test"]):
@@ -158,8 +158,8 @@ def test_the_claims_on_swaps_are_of_the_mended_test() -> None:
         ("ssd5", ("ssd", "speculative-tolerance-b0.4"), ("ssd", "speculative-exact")),
         ("ssd9", ("ssd", "speculative-tolerance-b0.4"), ("ssd", "target")),
         ("pcg1", ("pcg", "speculative-tolerance-b0.3-k3"), ("pcg", "speculative-exact-k3")),
-        ("pcg6", ("swap", "swap-m4.5"), ("swap", "target")),
-        ("pcg7", ("swap", "swap-m10.3"), ("swap", "target")),
+        ("pcg6", ("pcg", "swap-m4.5"), ("pcg", "target")),
+        ("pcg7", ("pcg", "swap-m10.3"), ("pcg", "target")),
         ("pcg11", ("pcg", "speculative-group-m140-k3"), ("pcg", "speculative-tolerance-b0.3-k3")),
     ],
 )

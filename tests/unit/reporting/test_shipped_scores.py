@@ -54,7 +54,7 @@ PAIRS = [  # table, key of its row, column, folder, the runs of both
         AS_LONG,
     ),
     (f"{RETEST}/drafters/words", "ssd", "wer_minus_target", f"{RETEST}/drafters", "target-s", FAR),
-    ("swap/pcg/table2", "10.3", "wer_minus_target", "swap", "target-s", "swap-m10.3-s"),
+    ("pcg/table2", "10.3", "wer_minus_target", "pcg", "target-s", "swap-m10.3-s"),
 ]
 
 
