@@ -116,10 +116,10 @@ class Printed:
         """A short line for each command that makes what is missing: all that it makes, and it."""
         made: dict[str, list[str]] = {}
         for line in self.missing:
-            label, _, command = line.partition(COMMAND)
-            made.setdefault(command, []).append(label)
+            label, sign, command = line.partition(COMMAND)
+            made.setdefault(sign + command, []).append(label)
         named = {command: some(labels, between="; ") for command, labels in made.items()}
-        return first([f"{labels}{COMMAND}{command}" for command, labels in named.items()])
+        return first([f"{labels}{command}" for command, labels in named.items()])
 
     def page(self, body: Sequence[str]) -> str:
         """Return GitHub Markdown: title, speech, warning, body, and what stands below it."""

@@ -113,6 +113,14 @@ def test_tables_and_figures_have_files_of_their_own() -> None:
         assert len({*names}) == len(names), made.name
 
 
+def test_titles_of_tables_and_figures_name_the_target(ssd_report: Path) -> None:
+    """Pages of one title differ by it; those of figures had none."""
+    titles = [(ssd_report / "ssd" / f"{one}.md").read_text() for one in ("table1", "figure3")]
+    table, figure = (text.partition("\n")[0] for text in titles)
+    assert table.endswith(")")
+    assert figure.rpartition(" (")[2] == table.rpartition(" (")[2]
+
+
 def test_figure3_has_every_lookahead(ssd_report: Path) -> None:
     with (ssd_report / "ssd" / "figure3.csv").open() as file:
         points = list(csv.DictReader(file))
