@@ -28,6 +28,7 @@ from speculative_tts.reporting.tables import (
     Printed,
     Table,
     csv_text,
+    with_figures,
 )
 
 SHARES = ("draft_share", "verify_share", "accept_share")  # of a round's seconds
@@ -117,7 +118,7 @@ def with_clocks(old: Table, fresh: Table, words: Words, sized: Mapping[str, str]
         return {one: cell(one) for one in headings}
 
     def whole(title: str, block: Block) -> Block:
-        own, new = ([*next(iter(one.values()))] for one in (block, fresh.blocks[title]))
+        own, new = ([*next(iter(one.values()), ())] for one in (block, fresh.blocks[title]))
         called = {one.text: one for one in (*new, *own)}
         texts = with_new(
             [one.text for one in own],
@@ -127,8 +128,8 @@ def with_clocks(old: Table, fresh: Table, words: Words, sized: Mapping[str, str]
         headings = [called[text] for text in texts]
         return _without_empty({key: line(title, headings, key) for key in fresh.blocks[title]})
 
-    blocks = {title: whole(title, block) for title, block in old.blocks.items()}
-    return replace(old, blocks=blocks, ruled=fresh.ruled)
+    blocks = {title: whole(title, old.blocks.get(title, {})) for title in fresh.blocks}
+    return with_figures(replace(old, blocks=blocks, ruled=fresh.ruled))
 
 
 def with_new(old: Sequence[str], fresh: Sequence[str], wanted: Callable[[str], bool]) -> list[str]:

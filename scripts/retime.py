@@ -124,6 +124,8 @@ class Folder:
         header = [*next(iter(before.values()))]
         yield f"{fresh.name}.md", markdown(made)
         yield f"{fresh.name}.tex", latex(made)
+        shown = {key for block in made.blocks.values() for key in block}
+        rows = [row for row in rows if row["key"] in shown]
         yield f"{fresh.name}.csv", csv_with_clocks(fresh.name, header, rows, self.words, sized)
 
     def _figure(self, definition: FigureDefinition) -> Iterator[tuple[str, str]]:

@@ -104,16 +104,19 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence transformers' own report, a page of what is told here in a line."""
+    """Silence transformers' progress bar and its own report, of which a line is told here."""
     from transformers.utils import logging
 
     theirs: Any = logging  # without types
-    before = theirs.get_verbosity()
+    before, bars = theirs.get_verbosity(), theirs.is_progress_bar_enabled()
     theirs.set_verbosity_error()
+    theirs.disable_progress_bar()
     try:
         yield
     finally:
         theirs.set_verbosity(before)
+        if bars:
+            theirs.enable_progress_bar()
 
 
 def _named(keys: Any) -> list[str]:

@@ -41,9 +41,9 @@ def read_lines(path: Path, remedy: str) -> list[str]:
     return [line.removesuffix("\r") for line in text.split("\n")] if text else []
 
 
-def some(names: Collection[str], shown: int = NAMED) -> str:
+def some(names: Collection[str], shown: int = NAMED, between: str = ", ") -> str:
     """Join names for a message: the first few, and how many more there are."""
-    first = ", ".join(list(names)[:shown])
+    first = between.join(list(names)[:shown])
     return f"{first} and {len(names) - shown} more" if len(names) > shown else first
 
 

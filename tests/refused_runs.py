@@ -83,7 +83,7 @@ REFUSED_OF_RUNS: dict[str, tuple[str, dict[str, str]]] = {
             "drafter=lookup drafter.entropy=1": "give drafter=lm",
             "drafter=lookup drafter.shortest=5": "above drafter.longest 3; lower the one",
             "drafter=heads": "target_heads does not exist; give",
-            "seed=1,x": "seed=x: Value 'x'",
+            "seed=1,x": "seed=x: seed takes a whole number",
             "hydra/launcher=ray hydra.launcher.num_cpus=-1 seed=1,2": (
                 "hydra.launcher.num_cpus -1.0 is not above 0; give more than 0, or null"
             ),

@@ -1,5 +1,6 @@
 """Locate the files that ship with the package: tiny models, codec, test list, voices, configs."""
 
+import difflib
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -46,10 +47,12 @@ def require(path: Path) -> Path:
         return path
     if (name := named(str(path))).startswith(PREFIX):
         shipped = sorted(PREFIX + entry.name for entry in TINY.glob("*"))
-        alike = [one for one in shipped if one.endswith(name[name.rfind("_") :])] or shipped
-        raise MissingPathError(
-            path, f"{name} is not shipped; give an existing path or one of {', '.join(alike)}"
-        )
+        base, _, kind = name.rpartition("_")
+        near = difflib.get_close_matches(name, shipped, cutoff=0.9)
+        alike = near or [one for one in shipped if base and one.endswith(f"_{kind}")]
+        alike = alike or [one for one in shipped if base not in shipped]  # none of that kind ships
+        more = f" or one of {', '.join(alike)}" if alike else ""
+        raise MissingPathError(path, f"{name} is not shipped; give an existing path{more}")
     origin = ORIGINS.get(path.parts[0] if path.parts else "")
     raise MissingPathError(
         path,

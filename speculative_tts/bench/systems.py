@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from speculative_tts.assets import named
 from speculative_tts.bench.engine import OURS, Continuation, Decode, drafts
 from speculative_tts.costs.lookahead import LookaheadCost, best, table
 from speculative_tts.decoding.builder import Builder
@@ -164,9 +165,37 @@ def _of(engine: Engine, system: System) -> Decode:
 
 def heads_of(config: BenchConfig, engine: Engine) -> Heads | None:
     """Load the target's multi-token heads; None if they or their transitions do not exist."""
-    heads, transitions = config.heads.path, config.viterbi.transitions.path
-    if not all(path and Path(path).is_dir() for path in (heads, transitions)):
+    if heads_need(config):
         return None
     dtype = getattr(torch, config.runtime.dtype.value)
-    folder, target = Path(str(heads)), Path(config.target.path)
+    folder, target = Path(str(config.heads.path)), Path(config.target.path)
     return load_heads(folder, None, target=target, dtype=dtype, device=engine.target.device)
+
+
+def heads_need(config: BenchConfig) -> dict[str, str]:
+    """Return by setting the command that makes its folder, of those that heads need and lack."""
+    target, codec = named(config.target.path), config.codec
+    train = f"sst-train-heads target.path={target} codes=<codes> n={config.heads.n} out=<folder>"
+    count = (
+        f"sst-precompute cache=transitions codec.name={codec.name} codec.path={named(codec.path)} "
+        "transitions.codes=<codes> export=<folder>"
+    )
+    needs = {
+        "heads.path": (config.heads.path, train),
+        "viterbi.transitions.path": (config.viterbi.transitions.path, count),
+    }
+    return {
+        f"{key}={named(str(path)) if path else 'null'}": command
+        for key, (path, command) in needs.items()
+        if not (path and Path(path).is_dir())
+    }
+
+
+def heads_missing(config: BenchConfig) -> str:
+    """Say in a line why heads are not timed and how to make what they lack; empty if they are."""
+    need = heads_need(config)
+    if not need:
+        return ""
+    commands = " and ".join(f"`{command}`" for command in need.values())
+    absent = f"{' and '.join(need)} {'are no folders' if len(need) > 1 else 'is no folder'}"
+    return f"Heads are left out, {absent}: make them with {commands}, and name them."

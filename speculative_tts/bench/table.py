@@ -69,6 +69,7 @@ def table(result: Mapping[str, Any]) -> str:
         lines += [
             "The target has no draft: a draft's rounds and steps and transformers are left out."
         ]
+    lines += [result["left_out"]] if result["left_out"] else []
     return "\n".join([*lines, "", made_by(result["provenance"])]) + "\n"
 
 

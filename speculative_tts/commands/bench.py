@@ -1,4 +1,4 @@
-"""Measure the engine's speed beside transformers' on the same weights, and what each step costs.
+"""Measures the engine's speed beside transformers' on the same weights, and what each step costs.
 
 All systems continue the same prompts in turn, in each of `processes`: the target alone,
 speculation at the lookahead asked for and at the one that pays best here, heads, transformers.
@@ -20,7 +20,7 @@ def run(config: BenchConfig) -> int:
     """Time continuations and steps; print the table and write it with its numbers."""
     from speculative_tts.costs.lookahead import written_out
 
-    out, config = app.require_writable(config.out), written_out(config)
+    out, config = app.require_writable(folder_of(config)), written_out(config)
     if config.seeks_lookahead and (config.gpu or config.random is not None):
         raise ValueError(
             "lookahead=auto follows from what a draft gets right, and random weights have no such "
@@ -51,10 +51,21 @@ def run(config: BenchConfig) -> int:
     return _run_checkpoints(config, out)
 
 
+def folder_of(config: BenchConfig) -> str:
+    """Return `out`, or in a sweep a folder for each of its points: bench-1, bench-2.
+
+    Listeners' points are rows of one page, which keeps those of earlier runs.
+    """
+    job = app.job_number()
+    if job is None or config.streams is not None:
+        return config.out
+    return f"{config.out}-{job + 1}"
+
+
 def _run_checkpoints(config: BenchConfig, out: Path) -> int:
     from speculative_tts.bench.checkpoints import Checkpoints, timed
     from speculative_tts.bench.engine import joined
-    from speculative_tts.bench.systems import weights
+    from speculative_tts.bench.systems import heads_missing, weights
     from speculative_tts.bench.table import ratios, table
     from speculative_tts.provenance import plain, provenance
 
@@ -73,6 +84,7 @@ def _run_checkpoints(config: BenchConfig, out: Path) -> int:
         "context": here.context,
         "parts": [plain(one.parts) for one in found],
         "bytes_per_step": here.read,
+        "left_out": heads_missing(config),
         "tokens": config.tokens,
         "threads": config.runtime.threads,
         "provenance": provenance(config),

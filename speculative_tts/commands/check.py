@@ -87,6 +87,7 @@ def _hours(config: CheckConfig) -> None:
 
 def _golden(config: CheckConfig) -> int:
     """Run the check of a target, print its table, write it as JSON if asked to."""
+    from speculative_tts.checks.kinds import require_kind
     from speculative_tts.checks.registry import FormatError, load_check
     from speculative_tts.provenance import provenance
     from speculative_tts.typed import write_json
@@ -101,6 +102,7 @@ def _golden(config: CheckConfig) -> int:
     check, folder = load_check(str(config.target.name)), Path(str(config.golden))
     if not folder.is_dir():
         raise FormatError(f"golden folder {folder} not found; give golden=<folder>")
+    require_kind(folder, str(config.target.name))
     if config.out is not None:
         check_place(Path(config.out))
     rows: list[CheckRow] = []

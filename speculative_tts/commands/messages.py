@@ -11,11 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from speculative_tts.commands.help import SEVERAL, options
-from speculative_tts.schema.fields import key_types
+from speculative_tts.schema.fields import key_types, types_of
 from speculative_tts.schema.kinds import kinds_in, own_keys
 
 DEFAULTS_LIST, SLURM = "/defaults_list.py", "/submitit/slurm/slurm.py"  # of Hydra, of submitit
 SEVERAL_VALUES = re.compile(r"Ambiguous value for argument '(.+)'\n")  # a sweep where none can be
+WANTED = {  # what a value must be, by what OmegaConf says of another
+    "converted to Integer": "a whole number",
+    "converted to Float": "a number",
+    "is not a valid bool": "true or false",
+    "is not Optional": "a value, not null",
+}
 PACKAGE = str(Path(__file__).parents[1])
 INSTALLS = {  # modules of each extra
     "tiny": "faiss onnxruntime pocketsphinx pyworld resemblyzer soundfile soxr speechmos",
@@ -90,16 +96,19 @@ def _hydra_line(error: Exception, schema: type[Any]) -> str:
         quoted = "" if override.isalnum() else "; text with other signs in quotes, key='\"<|a|>\"'"
         return f"cannot read '{override}'; settings are written key=value{quoted}; see --help"
     if match := re.search(r"Error merging override (.+)", text):
-        return _misfit(match[1], cause or error)
+        return _misfit(match[1], cause or error, schema)
     if match := SEVERAL_VALUES.match(text):
         text = f"{match[1]} has several values; give one, and a text with commas in quotes"
     return text.replace("You must specify", "give").replace("\n", " ")
 
 
-def _misfit(override: str, cause: BaseException) -> str:
+def _misfit(override: str, cause: BaseException, schema: type[Any]) -> str:
+    key, _, value = override.partition("=")
     if "is not a ListConfig" in str(cause):
-        key, _, value = override.partition("=")
         return f"{override}: a list is wanted; give {key}=[{value}]"
+    if wanted := next((text for said, text in WANTED.items() if said in str(cause)), None):
+        null = ", or null" if type(None) in types_of(key_types(schema).get(key)) else ""
+        return f"{override}: {key} takes {wanted}{null}; --help lists the keys"
     return f"{override}: {_first_line(cause)}; --help lists the keys"
 
 
@@ -158,6 +167,8 @@ def unknown_key(key: str, schema: type[Any]) -> str:
         choice = " or ".join(f"{group}={name}" for name in having)
         return f"{key} is a key of {choice}, and another was chosen; give {choice}"
     near = difflib.get_close_matches(key, [*key_types(schema), *SEVERAL], n=1, cutoff=0.5)
+    if near == [key]:
+        return f"{key} takes the name of a choice, one of {', '.join(options(key))}"
     return f"unknown key {key}; " + (
         f"did you mean {near[0]}? (--help=all lists all)" if near else "--help=all lists the keys"
     )

@@ -1,4 +1,4 @@
-"""Compute what many runs share: a target's similarity groups (PCG), a codec's transitions (MTP).
+"""Computes what runs share: a target's similarity groups (PCG), a codec's transitions (MTP).
 
 The cache is keyed by its content (embeddings or codes, options), so a run that needs it finds it,
 and one that nobody made is made then. Prints facts as JSON: of groups their number and sizes, theta

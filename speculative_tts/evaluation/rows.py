@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from speculative_tts.assets import resolve
 from speculative_tts.evaluation.audio import seconds
 from speculative_tts.records import SCORED, TIMED, Clock, DecodeRecord, columns_marked
 from speculative_tts.typed import typed
@@ -90,15 +91,16 @@ def foreign_row(folder: Path, given: ScoreRow) -> ScoreRow:
 
 def _places(folder: Path, of: DecodeRecord | ScoreRow) -> dict[str, Any]:
     """Return the paths of an utterance's audio in full."""
-    prompts = {name: getattr(of, name) or None for name in PROMPTS}
+    prompts = {name: getattr(of, name) for name in PROMPTS}
     paths = {"audio": of.audio, **prompts}
-    return {name: path if path is None else str(folder / path) for name, path in paths.items()}
+    return {name: str(folder / resolve(path)) if path else None for name, path in paths.items()}
 
 
 def _columns(
     folder: Path, of: DecodeRecord | ScoreRow, seen: bool | None, length: float | None
 ) -> dict[str, Any]:
-    reference = seconds(folder / of.reference_audio) if of.reference_audio else None
+    place = of.reference_audio
+    reference = seconds(folder / resolve(place)) if place else None
     return {"seen": seen, "audio_seconds": length, "reference_seconds": reference}
 
 

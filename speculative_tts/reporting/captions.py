@@ -62,7 +62,7 @@ def around(
     """Return what is printed around a table or figure, as fields of `tables.Printed`."""
     return {
         "name": definition.name,
-        "title": definition.title,
+        "title": definition.title + of_what(chosen.runs),
         "caption": caption,
         "notes": [*mixed(chosen.runs), *notes],
         "origin": origin(chosen.runs),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from speculative_tts.assets import resolve
 from speculative_tts.codecs.audio import readable
 from speculative_tts.reporting.runs import Run
 from speculative_tts.runs.folder import RECORDS, SCORES
@@ -113,7 +114,7 @@ def _spread(keys: Sequence[str]) -> list[str]:
 def _utterance(key: str, why: str, systems: Sequence[_System]) -> HeardUtterance:
     first = systems[0]
     row = first.records.get(key) or first.scores[key]
-    prompt = first.run.folder / (row.get("prompt_audio") or "")
+    prompt = first.run.folder / resolve(row.get("prompt_audio") or "")
     clips = [system.clip(key, sound=bool(why)) for system in systems]
     voice = encode(prompt) if why and readable(prompt) else None
     return HeardUtterance(key, row["text"], row.get("speaker", ""), clips, why, voice)

@@ -31,8 +31,8 @@ def fill_speakers(definition: SpeakerTable, chosen: Chosen) -> Table:
     notes = [*definition.notes, *chosen.notes]
     block = _block(definition, figures, _headings(definition, judged))
     ruled = [key for key in block if key not in GROUPS][:1]
-    printed = around(definition, chosen, text, notes)
-    return Table(**printed, blocks={"By speaker": block}, ruled=ruled)
+    blocks = {"By speaker": block}
+    return Table(**around(definition, chosen, text, notes), blocks=blocks, ruled=ruled)
 
 
 def _by_speaker(whole: Run) -> dict[str, Run]:

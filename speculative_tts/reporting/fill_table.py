@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from speculative_tts.evaluation.statistics import NOTHING, Measure
-from speculative_tts.reporting.captions import around, caption, judge_name, of_what
+from speculative_tts.reporting.captions import around, caption, judge_name
 from speculative_tts.reporting.checkpoints import draft_notes, heads_notes, layer_notes
 from speculative_tts.reporting.definitions import TESTS, Column, Panel, TableDefinition
 from speculative_tts.reporting.needs import Chosen
@@ -31,9 +31,7 @@ def fill_table(definition: TableDefinition, chosen: Chosen) -> Table:
     text = caption(columns, results, definition.spread)
     blocks = {one.panel.title: one.block() for one in fillings}
     ruled = [key for key, row in definition.rows.items() if row.rule_above]
-    printed = around(definition, chosen, text, notes)
-    printed["title"] += of_what(chosen.runs)
-    return Table(**printed, blocks=blocks, ruled=ruled)
+    return Table(**around(definition, chosen, text, notes), blocks=blocks, ruled=ruled)
 
 
 class _Filling:

@@ -66,7 +66,7 @@ class Need:
 
 @dataclass(frozen=True)
 class Missing:
-    """A needed system without a scored run, and the command that makes it."""
+    """A needed system without a scored run, and the command that makes it, alone or with others."""
 
     label: str
     command: str
@@ -186,10 +186,11 @@ def choose(found: Found, needs: Mapping[str, Need], experiment: str | None = Non
     order = sorted(range(len(fillings)), key=lambda i: _worth(fillings[i]), reverse=True)
     filled = fillings[order[0]] if order else {}
     chosen = contexts[order[0]] if order else {}
+    absent = [one for key, one in needs.items() if key not in filled and not one.optional]
+    whole = experiment if len(absent) > 1 else None
     missing = tuple(
-        Missing(need.label, decode_command(need.where, chosen, place(found.folder), experiment))
-        for key, need in needs.items()
-        if key not in filled and not need.optional
+        Missing(one.label, decode_command(one.where, chosen, place(found.folder), whole))
+        for one in absent
     )
     plain = {key: runs for key, runs in candidates.items() if needs[key].nearest is None}
     return Chosen(

@@ -20,16 +20,14 @@ def decode_command(
 ) -> str:
     """Return `sst-decode ...` for a configuration in the context of a table's runs, then sst-eval.
 
-    The experiment, if any, is named too: it makes all runs of the table and skips finished ones.
+    With an experiment it makes all runs of the table, and skips finished ones.
     """
     out = _word(out)
-    common = [*_settings(context), f"out={out}"]
-    commands = [" ".join(["sst-decode", *_overrides(where), *common])]
-    if experiment:
-        commands.append(" ".join(["sst-decode", f"experiment={experiment}", *common]))
-    return (
-        f"{' (all of them: '.join(commands)}{')' if experiment else ''}, then sst-eval runs={out}"
-    )
+    if experiment:  # which sweeps the rest
+        where = {key: value for key, value in where.items() if key.removesuffix(".name") in GROUPS}
+    made = [*([f"experiment={experiment}"] if experiment else []), *_overrides(where)]
+    command = " ".join(["sst-decode", *made, *_settings(context), f"out={out}"])
+    return f"{command}, then sst-eval runs={out}"
 
 
 def place(folder: Path) -> str:

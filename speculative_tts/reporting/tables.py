@@ -10,13 +10,15 @@ import math
 import re
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from jinja2 import Environment, PackageLoader
 
 from speculative_tts.evaluation.statistics import LEAST, Measure
+from speculative_tts.texts import first, some
 
+COMMAND = ": sst-"  # stands between what is missing and the command that makes it
 MINUS = "\N{MINUS SIGN}"
 LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
@@ -109,12 +111,22 @@ class Printed:
     warning: str = ""  # stands above the body
     speech: str = ""  # that recordings and speakers are synthetic; stands above everything
 
+    @property
+    def lacking(self) -> list[str]:
+        """A short line for each command that makes what is missing: all that it makes, and it."""
+        made: dict[str, list[str]] = {}
+        for line in self.missing:
+            label, sign, command = line.partition(COMMAND)
+            made.setdefault(sign + command, []).append(label)
+        named = {command: some(labels, between="; ") for command, labels in made.items()}
+        return first([f"{labels}{command}" for command, labels in named.items()])
+
     def page(self, body: Sequence[str]) -> str:
         """Return GitHub Markdown: title, speech, warning, body, and what stands below it."""
         warning = f"**{plain(self.warning)}**" if self.warning else ""
         parts = [f"# {plain(self.title)}", plain(self.speech), warning, *body]
         parts += ["\n".join(map(plain, self.caption)), _listed(self.notes)]
-        for heading, lines in (("Missing:", self.missing), ("Made by:", self.origin)):
+        for heading, lines in (("Missing:", self.lacking), ("Made by:", self.origin)):
             parts += [heading, _listed(lines)] if lines else []
         return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -125,6 +137,21 @@ class Table(Printed):
 
     blocks: Mapping[str, Block] = field(default_factory=dict)
     ruled: Collection[str] = ()
+
+
+def with_figures(table: Table) -> Table:
+    """Return a table without the rows that have no figure of ours, and without empty blocks."""
+    own = {
+        key
+        for block in table.blocks.values()
+        for key, line in block.items()
+        if any(cell.measure and cell.measure.value is not None for cell in line.values())
+    }
+    kept = {
+        title: {key: line for key, line in block.items() if key in own}
+        for title, block in table.blocks.items()
+    }
+    return replace(table, blocks={title: block for title, block in kept.items() if block})
 
 
 def _listed(lines: Sequence[str]) -> str:
@@ -207,11 +234,11 @@ def latex(table: Table) -> str:
 
 def groups(shown: Sequence[Heading]) -> list[tuple[str, int, int]]:
     """Return the groups of headings, and the first and last column of each (labels: 1)."""
-    spans, first = [], 2
-    for name, some in groupby(heading.group for heading in shown):
-        last = first + len(list(some)) - 1
-        spans.append((name, first, last))
-        first = last + 1
+    spans, begin = [], 2
+    for name, columns in groupby(heading.group for heading in shown):
+        end = begin + len(list(columns)) - 1
+        spans.append((name, begin, end))
+        begin = end + 1
     return spans
 
 

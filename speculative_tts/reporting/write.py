@@ -21,7 +21,7 @@ from speculative_tts.reporting.page import Section, section
 from speculative_tts.reporting.runs import Found, Run
 from speculative_tts.reporting.selection import round_costs
 from speculative_tts.reporting.shown import REPORTS
-from speculative_tts.reporting.tables import Table, comma_separated, latex, markdown
+from speculative_tts.reporting.tables import Table, comma_separated, latex, markdown, with_figures
 from speculative_tts.runs.folder import SCORES
 from speculative_tts.typed import write_json
 
@@ -50,7 +50,7 @@ def write_report(name: str, found: Found, out: Path) -> Written:
         *(fill_table(one, chosen[one.name]) for one in report.tables),
         *(fill_speakers(one, chosen[one.name]) for one in report.speakers),
     ]
-    tables = [table for table in tables if chosen[table.name].filled]
+    tables = [with_figures(table) for table in tables if chosen[table.name].filled]
     if report.claims and runs:
         tables = [fill_claims(report.claims, chosen), *tables]
     for table in tables:

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from speculative_tts.assets import named
 from speculative_tts.codecs.audio import Wave, readable, wav_bytes
 from speculative_tts.codecs.registry import Codec
 from speculative_tts.files import sync, write_atomic
@@ -99,15 +100,18 @@ class DecodeRun:
 def record(
     item: ListItem, seed: int, codes: list[int], wave: Wave, codec: Codec, **columns: Any
 ) -> DecodeRecord:
-    """Return a record of codes and their audio; `columns` hold what else is known."""
+    """Return a record of codes and their audio; `columns` hold what else is known.
+
+    Recordings that ship are named as such: they lie elsewhere on another machine.
+    """
     usual: dict[str, Any] = {"tokens": len(codes), "stop": "stop_id", "lm_seconds": 0.0}
     return DecodeRecord(
         id=item.id,
         speaker=item.speaker,
         text=item.text,
         prompt_text=item.prompt_text,
-        prompt_audio=item.prompt_audio,
-        reference_audio=item.reference_audio,
+        prompt_audio=named(item.prompt_audio),
+        reference_audio=item.reference_audio and named(item.reference_audio),
         seen=item.seen,
         seed=seed,
         audio=audio_name(item.id),

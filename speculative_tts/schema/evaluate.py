@@ -111,7 +111,7 @@ class ReportConfig:
     # every scored run a row, as also where the paper's tables show none
     paper: str = "ssd"
     page: bool = True  # write index.html with audio inside, or renew these papers' part of it
-    # list the command that makes each run that a table or figure lacks; exit code 3 if there is any
+    # name the command for each table or figure that lacks runs; exit code 3 if there is any
     strict: bool = False
 
 

@@ -14,6 +14,7 @@ from speculative_tts.bench import search, streams
 from speculative_tts.bench.asked import Asked, asked_of
 from speculative_tts.bench.checkpoints import Checkpoints
 from speculative_tts.bench.engine import drafts
+from speculative_tts.bench.systems import heads_missing
 from speculative_tts.commands import bench, decode, precompute, speak
 from speculative_tts.commands.app import Command
 from speculative_tts.costs.lookahead import written_out
@@ -53,7 +54,33 @@ def test_a_target_is_timed_with_what_it_has(
         made = part["lookaheads"][name]
         assert [row["lookahead"] for row in made] == [*range(1, reach + 1)]
     assert ("The target has no draft" in printed) == (not drafting)
+    assert "Heads are left out" not in printed
     assert (tmp_path / f"{target}.json").is_file()
+
+
+def test_a_sweep_keeps_the_table_of_every_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`rule=typical,top` wrote both into one file, and the second alone was left."""
+    said: list[Path] = []
+    monkeypatch.setattr(bench, "_run_checkpoints", lambda _, out: said.append(out) or 0)
+    assert bench.main(["rule=typical,top", f"out={tmp_path}/bench"]) == 0
+    assert bench.main([f"out={tmp_path}/bench"]) == 0
+    assert [one.name for one in said] == ["bench-1", "bench-2", "bench"]
+
+
+def test_heads_without_a_folder_are_said_to_be_left_out() -> None:
+    """The table was silent about them, also for a mistyped heads.path."""
+    assert not heads_missing(bench.main.compose([]))
+    assert heads_missing(bench.main.compose(["target=tiny_fine"])) == (
+        "Heads are left out, heads.path=tiny:target_fine_heads and "
+        "viterbi.transitions.path=tiny:codec_fine_transitions are no folders: make them with "
+        "`sst-train-heads target.path=tiny:target_fine codes=<codes> n=8 out=<folder>` and "
+        "`sst-precompute cache=transitions codec.name=tiny codec.path=tiny:codec_fine "
+        "transitions.codes=<codes> export=<folder>`, and name them."
+    )
+    said = heads_missing(bench.main.compose(["heads.path=runs/typo"]))
+    assert said.startswith("Heads are left out, heads.path=runs/typo is no folder: make them with")
 
 
 def test_each_step_feeds_the_tokens_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:

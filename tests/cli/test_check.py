@@ -10,10 +10,18 @@ import torch
 from valle_golden import SMALL, small_valle, write_checkpoint, write_valle_golden
 
 from speculative_tts.checks.compare import close, relative, same
+from speculative_tts.checks.kinds import require_kind, targets_of
 from speculative_tts.checks.registry import CHECKS
 from speculative_tts.commands.check import main
 
-SPEECHTOKENIZER = Path(__file__).parents[1] / "golden" / "speechtokenizer"
+GOLDEN = Path(__file__).parents[1] / "golden"
+SPEECHTOKENIZER = GOLDEN / "speechtokenizer"
+FOLDERS = {  # golden folders here, by the target that they are of
+    **{name: GOLDEN / name for name in ("cosyvoice2", "csm", "llasa", "speechtokenizer", "uslm")},
+    **{name: GOLDEN / "rows" / name for name in ("maya1", "orpheus", "snac", "spark", "veena")},
+    "soprano": GOLDEN / "qwen3" / "soprano",
+    "viterbi": GOLDEN / "viterbi",
+}
 
 
 def test_a_folder_of_other_sizes_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,6 +93,27 @@ def test_folders_that_are_not_in_the_format(
     np.savez(tmp_path / "speechtokenizer.npz", x=np.zeros(1))
     message = fails("target=speechtokenizer", f"golden={tmp_path}")
     assert "has no config_<name>.json" in message
+
+
+@pytest.mark.parametrize("of", FOLDERS)
+def test_a_folder_of_another_target_is_refused(of: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """In one line, which names the target to give, before anything is computed."""
+    require_kind(FOLDERS[of], of)
+    for target in CHECKS.keys() - {of}:
+        assert main([f"target={target}", f"golden={FOLDERS[of]}"]) == 2
+        caught = capfd.readouterr()
+        assert f"holds golden files of {of}, not of {target}; give target={of}" in caught.err
+        assert caught.err.count("\n") == 1
+        assert not caught.out
+
+
+def test_rows_of_an_own_model_go_with_the_target_that_writes_codes_so(tmp_path: Path) -> None:
+    def found(rows: dict[str, str]) -> list[str]:
+        (tmp_path / "golden.json").write_text(json.dumps({"rows": rows}))
+        return targets_of(tmp_path)
+
+    assert found({"code": "<|bicodec_semantic_{}|>", "user": "Say: {text}"}) == ["spark"]
+    assert len(found({"code": "<|audio_{}|>", "user": "Say: {text}"})) == 5
 
 
 def test_every_check_has_its_module() -> None:

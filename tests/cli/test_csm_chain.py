@@ -33,10 +33,11 @@ def records(place: Path, name: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_frames_are_counted_and_heard(tmp_path: Path) -> None:
+def test_frames_are_counted_and_heard(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Without drafts every code is a step; with them fewer rounds make as many codes."""
     given = settings(tmp_path)
     assert decode.main([*given, "method=target"]) == 0
+    assert "Loading weights" not in capfd.readouterr().err  # transformers' bar, of its Mimi
     assert decode.main([*given, "rule=exact", "drafter=codebooks", "lookahead=3"]) == 0
     assert decode.main([*given, "rule=exact", "drafter=lookup", "lookahead=3"]) == 0
     assert decode.main([*given, "rule=group", "rule.groups.mean_size=2", "drafter=codebooks"]) == 0

@@ -311,7 +311,7 @@ def test_from_python_a_target_without_a_draft_speaks_alone() -> None:
     [
         ("rule.betaa=1", r"^unknown key rule.betaa; did you mean rule.beta\?"),
         ("target=nope", "^target=nope: no such choice; there are "),
-        ("rule.beta=abc", "^rule.beta=abc: Value 'abc'"),
+        ("rule.beta=abc", "^rule.beta=abc: rule.beta takes a number"),
         ("seed=-1", "^seed -1 is below 0"),
         (5, "^5 is no setting; write it as text"),
     ],

@@ -75,7 +75,7 @@ def test_all_points_are_composed_without_a_run() -> None:
     assert len(made) == 10
     assert len(decode.compose_sweep([*asked, "hydra.mode=RUN"])) == 2
     assert seen == []
-    with pytest.raises(ValueError, match="seed=x: Value 'x'"):
+    with pytest.raises(ValueError, match="seed=x: seed takes a whole number"):
         decode.compose_sweep(["seed=1,x"])
 
 

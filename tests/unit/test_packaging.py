@@ -91,6 +91,13 @@ def test_what_is_not_there_is_told_with_where_it_was_looked_for() -> None:
         assets.require(Path("/nowhere"))
     with pytest.raises(ValueError, match=r"^models/x does not exist .*docs/paper-scale\.md"):
         assets.require(Path("models/x"))
+    for name, others in (
+        ("target_fien", " or one of tiny:target_fine"),
+        ("target_block", ""),  # once all that ships was named, and no block does
+    ):
+        message = f"^tiny:{name} is not shipped; give an existing path{others}$"
+        with pytest.raises(ValueError, match=message):
+            assets.require(assets.resolve(f"tiny:{name}"))
     with pytest.raises(ValueError, match=r"^tiny:nothing is not shipped; give an existing path or"):
         assets.require(assets.resolve("tiny:nothing"))
 

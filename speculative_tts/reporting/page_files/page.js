@@ -149,7 +149,7 @@ function around(section, item, endings) {
   if (own.length) parts.push(marked(el("p", { className: "soft" }), own.join(" ")));
   if (item.notes.length) parts.push(el("ul", { className: "notes" }, ...item.notes.map((note) => marked(el("li"), note))));
   const folded = (title, lines) => el("details", {}, el("summary", { textContent: title }), el("ul", {}, ...lines.map((line) => marked(el("li"), line))));
-  if (item.missing.length) parts.push(folded(`${item.missing.length} systems have no run yet: how to make them`, item.missing));
+  if (item.missing.length) parts.push(folded("Systems without a run, and how to make them", item.missing));
   if (item.origin.length) parts.push(folded("How these numbers were made", item.origin));
   parts.push(el("p", { className: "soft" }, "Files: ", ...endings.flatMap((ending) => [el("a", { href: `${section.name}/${item.name}.${ending}`, textContent: ending }), " "]),
     " What the words mean: last tab."));

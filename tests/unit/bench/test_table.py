@@ -27,6 +27,7 @@ RESULT = {
     "threads": 1,
     "provenance": {"argv": ["sst-bench", "limit=1"], "date": "2026-11-21T10:00:00"},
     "bytes_per_step": {"target": 22e6},
+    "left_out": "Heads are left out, heads.path=heads is no folder: make them.",
     "context": 80,
     "tokens": 100,
 }

@@ -13,7 +13,9 @@ import soundfile
 import toy_lists
 from toy_lists import N_CODES, RATE, ToyCodec, ToyVoiceCodec
 
+from speculative_tts.assets import TINY
 from speculative_tts.codecs.registry import Codec
+from speculative_tts.evaluation.rows import row_of
 from speculative_tts.records import DecodeRecord, ListItem
 from speculative_tts.runs import run as runs
 from speculative_tts.runs.folder import read_records
@@ -55,6 +57,19 @@ def test_recordings_as_they_are_or_through_the_codec(items: list[ListItem], thro
         level = 0.2 + above if through else 0.2
         np.testing.assert_allclose(wave, np.full(16, level), atol=1e-6)
         assert (len(third), source.failed, source.facts, source.settings) == (24, {}, {}, None)
+
+
+def test_recordings_that_ship_are_found_by_another_installation(items: list[ListItem]) -> None:
+    """A run that was copied to another machine named them by a path of the first one."""
+    prompt = next((TINY / "testset" / "prompts").iterdir())
+    made = record(
+        replace(items[0], prompt_audio=str(prompt)), 0, [1], np.zeros(4, np.float32), ToyCodec()
+    )
+    assert made.prompt_audio == f"tiny:testset/prompts/{prompt.name}"
+    read = row_of(Path("moved"), made)
+    assert read.prompt_audio == str(prompt)
+    assert read.reference_audio == items[0].reference_audio
+    assert read["reference_seconds"] == 8 / RATE
 
 
 def test_a_recording_of_no_code_is_silence(items: list[ListItem], tmp_path: Path) -> None:

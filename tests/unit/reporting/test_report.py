@@ -113,6 +113,14 @@ def test_tables_and_figures_have_files_of_their_own() -> None:
         assert len({*names}) == len(names), made.name
 
 
+def test_titles_of_tables_and_figures_name_the_target(ssd_report: Path) -> None:
+    """Pages of one title differ by it; those of figures had none."""
+    titles = [(ssd_report / "ssd" / f"{one}.md").read_text() for one in ("table1", "figure3")]
+    table, figure = (text.partition("\n")[0] for text in titles)
+    assert table.endswith(")")
+    assert figure.rpartition(" (")[2] == table.rpartition(" (")[2]
+
+
 def test_figure3_has_every_lookahead(ssd_report: Path) -> None:
     with (ssd_report / "ssd" / "figure3.csv").open() as file:
         points = list(csv.DictReader(file))
@@ -263,10 +271,17 @@ def test_missing_runs_are_named_and_fail_a_strict_report(
     assert line.startswith("missing: runs of ssd table1, ssd table3, ")
     assert line.endswith("; strict=true says what makes them")
     assert told[-1] == f"open {tmp_path / 'out' / 'index.html'} in a browser"
-    assert "| Draft alone | - | 16.13 |" in (tmp_path / "out" / "ssd" / "table1.md").read_text()
+    for ending in ("md", "tex", "csv"):  # a row of dashes for each, and a command for each, once
+        written = (tmp_path / "out" / "ssd" / f"table1.{ending}").read_text()
+        assert "Target alone" in written
+        assert ("Draft alone" in written) == (ending == "md")
+    page = (tmp_path / "out" / "ssd" / "table1.md").read_text()
+    listed = page.partition("\nMissing:\n\n")[2].partition("\n\n")[0]
+    assert re.fullmatch(r"- Draft alone; .*: sst-decode experiment=ssd/table1 .*", listed)
     assert main([*arguments, "strict=true"]) == 3
     errors = capsys.readouterr().err
-    assert "missing: ssd table1: Draft alone (and 4 more): sst-decode system=draft " in errors
+    told = "Draft alone (and 4 more): sst-decode experiment=ssd/table1 "
+    assert f"missing: ssd table1: {told}" in errors
     lines = re.findall(r"^missing: ssd (\w+):", errors, re.MULTILINE)
     assert len(lines) == len({*lines})  # one a table or figure; a small sweep once gave 33
 

@@ -50,8 +50,7 @@ def test_a_missing_run_names_the_command_that_makes_it(
     (missing,) = choose(find_runs(tmp_path / "runs"), NEEDS, "ssd/table1").missing
     text = (
         "SSD: sst-decode system=speculative rule=tolerance rule.beta=0.4 lookahead=3 "
-        "out=runs (all of them: sst-decode experiment=ssd/table1 out=runs), "
-        "then sst-eval runs=runs"
+        "out=runs, then sst-eval runs=runs"
     )
     assert str(missing) == text
     monkeypatch.chdir("/")
