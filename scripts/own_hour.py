@@ -71,7 +71,7 @@ def make_folder(folder: Path, size: Size) -> None:
     """Write all that section 1 of the document asks for."""
     _save_model(folder / "models/mine", size)
     codec = TinyCodec.load(resolve("tiny:codec_fine"))
-    replace(codec, codebook=codec.codebook[: size.codes], postnet=None).save(
+    replace(codec, entries=codec.entries[: size.codes], postnet=None).save(
         folder / "models/mine_codec"
     )
     _save_codes(folder / "data/mine/codes", size)

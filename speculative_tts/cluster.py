@@ -6,12 +6,10 @@ from speculative_tts.schema.common import Cluster, ClusterConfig
 from speculative_tts.workers import HERE, Processes, Workers
 
 
-def workers(
-    config: ClusterConfig, processes: int, threads: int = 1
-) -> AbstractContextManager[Workers]:
-    """Return the configured workers, or `processes` of this machine; a piece takes `threads`."""
+def workers(config: ClusterConfig, processes: int) -> AbstractContextManager[Workers]:
+    """Return the configured workers, or `processes` of this machine."""
     if config.name is Cluster.ray:
         from speculative_tts.ray_workers import ray_workers
 
-        return ray_workers(config, threads)
+        return ray_workers(config)
     return nullcontext(HERE if processes == 1 else Processes(processes, config.retries))

@@ -41,8 +41,8 @@ class Share:
 class RayWorkers(Workers):
     """Tasks of a cluster that this process has joined."""
 
-    def __init__(self, config: ClusterConfig, threads: int) -> None:
-        self.share = Share(config.num_cpus or threads, config.num_gpus)
+    def __init__(self, config: ClusterConfig) -> None:
+        self.share = Share(config.num_cpus or 1, config.num_gpus)
         self._retries, self._alone = config.retries, config.address is None
         self._known = set[Share]()
 
@@ -114,7 +114,7 @@ def nodes() -> list[Share]:
 
 
 @contextmanager
-def ray_workers(config: ClusterConfig, threads: int) -> Iterator[RayWorkers]:
+def ray_workers(config: ClusterConfig) -> Iterator[RayWorkers]:
     """Join the cluster at `config.address`, or start one on this machine that ends with this."""
     os.environ.update({name: value for name, value in SETTINGS.items() if name not in os.environ})
     import ray
@@ -122,7 +122,7 @@ def ray_workers(config: ClusterConfig, threads: int) -> Iterator[RayWorkers]:
     with _folder() as folder:
         try:
             _join(config, folder)
-            yield RayWorkers(config, threads)
+            yield RayWorkers(config)
         finally:
             ray.shutdown()
 

@@ -52,8 +52,7 @@ def save_block(folder: Path, target: Path, kind: str, **changes: Any) -> Any:
         "dflash": (DFlashSpeculatorConfig, DFlashDraftModel),
         "dspark": (DSparkSpeculatorConfig, DSparkDraftModel),
     }[algorithm]
-    inner = Qwen3Config(**layers)
-    inner._attn_implementation = "eager"
+    inner = Qwen3Config(**layers, attn_implementation="eager")
     drafts = settings.pop("draft_vocab_size", layers["vocab_size"])
     torch.manual_seed(5)
     draft = model(

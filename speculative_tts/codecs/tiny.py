@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
@@ -38,23 +38,37 @@ MADE = "give tiny:codec, tiny:codec_residual for VALL-E, or what sst-prepare mad
 WINDOW = Window(ahead=2, chunk=5)
 
 
+@dataclass(frozen=True)
 class WorldCodec:
     """Base of both tiny codecs, which turn weighted WORLD features into codes and back.
 
-    Codebooks hold weighted features; a feature times `weights` is its weighted value.
+    Entries are weighted features; a feature times `weights` is its weighted value.
     """
+
+    entries: Float32[np.ndarray, "*layers codes 108"]
+    weights: Float32[np.ndarray, " 27"]
+    postnet: Postnet | None = None
 
     sample_rate = world.SAMPLE_RATE
     token_rate = world.SAMPLE_RATE / SAMPLES_PER_TOKEN
-    books: ClassVar[str]  # the field that holds the codebooks
-    weights: Float32[np.ndarray, " 27"]
-    postnet: Postnet | None
+    books: ClassVar[str]  # name of the entries in a file
+    dimensions: ClassVar[int]  # of the entries: three where codes have an axis of layers
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read a folder that `save` wrote; ValueError for another codec's."""
+        return cls(*read_codec(folder, cls.books, cls.dimensions))
 
     @property
     def layers(self) -> Float32[np.ndarray, "layers codes 108"]:
         """Codebooks of all layers, of a single one too."""
-        books: NDArray[np.float32] = vars(self)[self.books]
-        return books.reshape(-1, *books.shape[-2:])
+        return self.entries.reshape(-1, *self.entries.shape[-2:])
+
+    @property
+    def codebook(self) -> Float32[np.ndarray, "codes 108"]:
+        """The first layer's entries, the sounds of the codes that a target predicts."""
+        first: NDArray[np.float32] = self.layers[0]
+        return first
 
     @property
     def n_codes(self) -> int:
@@ -82,14 +96,14 @@ class WorldCodec:
 
     def save(self, folder: Path) -> None:
         """Write `codec.safetensors` (float16 but for weights) and `codec.json` into `folder`."""
-        halves = {self.books: vars(self)[self.books]}
+        halves = {self.books: self.entries}
         if self.postnet:
             halves |= self.postnet.arrays
         tensors = {name: array.astype(np.float16) for name, array in halves.items()}
         meta = {
             "format_version": FORMAT_VERSION if self.postnet else BARE,
             "n_codes": self.n_codes,
-            **({"n_layers": self.n_layers} if self.books == "codebooks" else {}),
+            **({"n_layers": self.n_layers} if self.entries.ndim == 3 else {}),
             "sample_rate": self.sample_rate,
             "token_rate": self.token_rate,
             "frames_per_token": FRAMES_PER_TOKEN,
@@ -107,7 +121,7 @@ class WorldCodec:
         for layer, codebook in enumerate(self.layers):
             codes[layer] = nearest(left, codebook)
             left = left - codebook[codes[layer]]
-        return codes if self.books == "codebooks" else codes[0]
+        return codes if self.entries.ndim == 3 else codes[0]
 
     def decode_features(
         self, codes: Int64[np.ndarray, "*layers tokens"]
@@ -137,47 +151,21 @@ class WorldCodec:
         return sums
 
 
-@dataclass(frozen=True)
 class TinyCodec(WorldCodec):
     """Codec between waves of 16 kHz and 25 codes per second."""
 
-    codebook: Float32[np.ndarray, "codes 108"]
-    weights: Float32[np.ndarray, " 27"]
-    postnet: Postnet | None = None
-
-    books = "codebook"
+    books, dimensions = "codebook", 2
 
     def speaking(self, prompt_codes: np.ndarray, chunk: int | None = None) -> Windowed:  # noqa: ARG002
         """Start an utterance in pieces, whose samples equal the whole utterance's."""
         window = replace(WINDOW, ahead=WINDOW.ahead + (NEIGHBOURS if self.postnet else 0))
         return Windowed(self.decode, window, chunk, np.zeros(0, dtype=np.int64))
 
-    @classmethod
-    def load(cls, folder: Path) -> TinyCodec:
-        """Read a folder that `save` wrote."""
-        return cls(*read_codec(folder, "codebook", 2))
 
-
-@dataclass(frozen=True)
 class ResidualTinyCodec(WorldCodec):
     """Codec between waves of 16 kHz and layers of 25 codes per second."""
 
-    codebooks: Float32[np.ndarray, "layers codes 108"]
-    weights: Float32[np.ndarray, " 27"]
-    postnet: Postnet | None = None
-
-    books = "codebooks"
-
-    @property
-    def codebook(self) -> Float32[np.ndarray, "codes 108"]:
-        """The first layer's entries, the sounds of the codes that a target predicts."""
-        first: NDArray[np.float32] = self.codebooks[0]
-        return first
-
-    @classmethod
-    def load(cls, folder: Path) -> ResidualTinyCodec:
-        """Read a folder that `save` wrote; ValueError for another codec's."""
-        return cls(*read_codec(folder, "codebooks", 3))
+    books, dimensions = "codebooks", 3
 
 
 def read_codec(

@@ -6,12 +6,9 @@ intervals) into each run folder.
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from speculative_tts.commands import app
 from speculative_tts.evaluation.compare import Comparison, compare_all
@@ -21,6 +18,7 @@ from speculative_tts.evaluation.rows import NO_CODES
 from speculative_tts.evaluation.scoring import Scored, ScoringPlan, plans, score
 from speculative_tts.evaluation.summary import Bootstrap
 from speculative_tts.evaluation.wer import AVERAGES
+from speculative_tts.progress import bar
 from speculative_tts.runs.folder import SCORES, SUMMARY
 from speculative_tts.schema.evaluate import EvalConfig
 from speculative_tts.texts import aligned, first, some, with_interval
@@ -133,17 +131,7 @@ def _mark(options: dict[str, Any]) -> str:
 
 
 def _score(planned: Sequence[ScoringPlan], config: EvalConfig) -> list[Scored]:
-    columns = (TextColumn("listening"), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-
-        def start(total: int) -> Callable[[], None]:
-            if total and not console.is_terminal:
-                print(f"listening to {total} audio files", file=sys.stderr)
-            task = progress.add_task("listening", total=total)
-            return lambda: progress.advance(task)
-
-        scored = list(score(planned, config, start))
+    scored = list(score(planned, config, bar))
     for one in scored:
         if failed := [f"{key} ({why})" for key, why in one.summary["failed"].items()]:
             print(

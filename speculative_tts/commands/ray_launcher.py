@@ -35,7 +35,7 @@ def run_points(work: Work, composed: Composed) -> Iterator[tuple[SweepPoint, int
     points = composed.points
     logged = partial(_run_logged, work, Path(composed.hydra.sweep.dir))
     with (
-        ray_workers(cluster, threads=1) as workers,
+        ray_workers(cluster) as workers,
         progress(total=len(points), desc="sweep", unit="job") as bar,
     ):
 

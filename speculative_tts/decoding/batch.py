@@ -2,6 +2,7 @@
 
 from copy import copy
 from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -85,7 +86,22 @@ class Inputs:
     newest: Int64[Tensor, " batch"]  # index of the newest committed token among ids
 
 
-class BatchState:
+class ByRow:
+    """Base of classes that hold a batch, one of whose rows is a batch of its own."""
+
+    by_row: ClassVar[tuple[str, ...]]  # names of what each row has a part of
+
+    def row(self, index: int) -> Self:
+        """Return one row, in the same tensors, once a batch is loaded."""
+        one = copy(self)
+        for name in self.by_row:
+            whole = getattr(self, name)
+            part = whole.row(index) if hasattr(whole, "row") else whole[index : index + 1]
+            setattr(one, name, part)
+        return one
+
+
+class BatchState(ByRow):
     """Tokens of a batch, in tensors that stay where they are.
 
     `tokens` holds drafts beyond `count`; what lies after `count` is provisional. Where there was no
@@ -94,6 +110,10 @@ class BatchState:
     """
 
     requests: list[Request]
+    by_row = (
+        *("tokens", "lengths", "limit", "count", "done", "uniforms", "again"),
+        *("stop", "requests"),
+    )
 
     def __init__(
         self,
@@ -140,14 +160,6 @@ class BatchState:
                 [(r.seed, f"{r.id}\0again") for r in requests], starts * again, device=cpu
             )
             self.again.copy_(own.view(self.again.shape))
-
-    def row(self, index: int) -> "BatchState":
-        """Return the state of one row, in the same tensors."""
-        one, at = copy(self), slice(index, index + 1)
-        for name in ("tokens", "lengths", "limit", "count", "done", "uniforms", "again"):
-            setattr(one, name, getattr(self, name)[at])
-        one.stop, one.requests = self.stop.row(index), self.requests[at]
-        return one
 
     @property
     def finished(self) -> bool:

@@ -3,7 +3,6 @@
 Ratios are taken when scores are aggregated.
 """
 
-from copy import copy
 from dataclasses import dataclass, field
 from itertools import repeat
 
@@ -11,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from speculative_tts.decoding.batch import BatchState
+from speculative_tts.decoding.batch import BatchState, ByRow
 from speculative_tts.records import Counts
 
 
@@ -56,23 +55,19 @@ def failure(id_: str, tokens: int) -> str:
     )
 
 
-class Tally:
+class Tally(ByRow):
     """Counts of the rounds, summed per row in a tensor that is never reallocated.
 
     int64 [batch, 4 + 2 * lookahead]: rounds, residuals, bonuses, fallbacks; drafted and accepted by
     depth in the round.
     """
 
+    by_row = ("sums",)
+
     def __init__(self, batch: int, lookahead: int, device: torch.device) -> None:
         self.lookahead = lookahead
         shape = (batch, 4 + 2 * lookahead)
         self.sums = torch.zeros(shape, dtype=torch.int64, device=device)
-
-    def row(self, index: int) -> "Tally":
-        """Return the tally of one row, in the same tensor."""
-        one = copy(self)
-        one.sums = self.sums[index : index + 1]
-        return one
 
     def clear(self) -> None:
         """Reset for a new batch."""

@@ -4,7 +4,7 @@ Equal audio is measured once, whatever files hold it; earlier measurements come 
 """
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -20,7 +20,6 @@ from speculative_tts.workers import HERE, Workers
 Wanted = tuple[Judge, str]  # a judge and an audio file that it should measure
 Task = tuple[str, tuple[Judge, ...]]
 Piece = tuple[tuple[str, ...], tuple[Judge, ...]]  # files that a worker takes at once
-Advance = Callable[[], None]
 
 
 @dataclass

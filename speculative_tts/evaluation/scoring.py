@@ -5,7 +5,7 @@ are cached on disk at once: a killed run continues where it was and ends with th
 """
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,12 +13,13 @@ from typing import Any, TypeVar
 from speculative_tts.cluster import workers
 from speculative_tts.evaluation.cache import MeasurementCache
 from speculative_tts.evaluation.judge import Judge, describe, package_version
-from speculative_tts.evaluation.measuring import Advance, Measurements, Measurer, Wanted
+from speculative_tts.evaluation.measuring import Measurements, Measurer, Wanted
 from speculative_tts.evaluation.registry import JUDGES, METRICS
 from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.sources import Source, find_runs, read_external
 from speculative_tts.evaluation.summary import Bootstrap, summarise
 from speculative_tts.files import held
+from speculative_tts.progress import Stage, silent
 from speculative_tts.provenance import command_line
 from speculative_tts.records import spread, write_jsonl
 from speculative_tts.runs.folder import SCORES, SUMMARY
@@ -109,12 +110,9 @@ def cache_folder(config: EvalConfig, planned: Sequence[ScoringPlan]) -> Path:
 def score(
     planned: Sequence[ScoringPlan],
     config: EvalConfig,
-    start: Callable[[int], Advance] = lambda _total: lambda: None,
+    stage: Stage = silent,
 ) -> Iterator[Scored]:
-    """Score plans one after the other.
-
-    `start` gets the number of files to measure, and returns a function to call after each.
-    """
+    """Score plans one after the other; `stage` shows how many files have been measured."""
     how = Bootstrap(config.draws, config.unit, config.seed)
     folder = cache_folder(config, planned)
     with (
@@ -124,16 +122,16 @@ def score(
     ):
         measurer = Measurer(cache, many, batch(config))
         tasks = measurer.pending(pair for one in planned for pair in one.wanted())
-        advance, measured = start(len(tasks)), measurer.measure(tasks.values())
-        left = set(tasks)
-        for one in planned:
-            wanted = one.wanted()
-            missing = left & measurer.pending(wanted).keys()
-            while missing:
-                left.discard(sha256 := next(measured))
-                missing.discard(sha256)
-                advance()
-            yield _write(one, measurer.measurements(wanted), how, config)
+        measured, left = measurer.measure(tasks.values()), set(tasks)
+        with stage("listening", len(tasks)) as advance:
+            for one in planned:
+                wanted = one.wanted()
+                missing = left & measurer.pending(wanted).keys()
+                while missing:
+                    left.discard(sha256 := next(measured))
+                    missing.discard(sha256)
+                    advance(1)
+                yield _write(one, measurer.measurements(wanted), how, config)
 
 
 def batch(config: EvalConfig) -> int:

@@ -12,6 +12,7 @@ from speculative_tts.reporting.checkpoints import draft_notes, heads_notes, laye
 from speculative_tts.reporting.definitions import Claim, ClaimKind, ClaimTable
 from speculative_tts.reporting.needs import Chosen
 from speculative_tts.reporting.origin import mixed, origin
+from speculative_tts.reporting.paper import known_of_lists
 from speculative_tts.reporting.quantities import quantity
 from speculative_tts.reporting.runs import Run
 from speculative_tts.reporting.selection import compare
@@ -38,39 +39,6 @@ BOUNDS = (
     "no difference) were set on 2026-11-26 when earlier figures were known: they bind the lists "
     "that come."
 )
-KNOWN = {  # when a list's verdicts were taken, by the list's name
-    "sentences": (
-        "Margins are those of the fine target, set before; most of these claims were registered "
-        "for this list before PCG's sampler spoke it, but what the target's own sampler gives was "
-        "known (results/registered/sentences_pcg). That PCG costs fewer than 5 points is no law "
-        "but a control of the fine target. By the target's own sampler SSD at 0.4 was heard on "
-        "this list (results/sentences/questions)."
-    ),
-    "tiny_registered": (
-        "Settings, margins and seeds were committed with the recipe of this list, in the commit of "
-        "the runs or before it, when nothing of the list had been spoken; the verdicts on the "
-        "test list were known."
-    ),
-    "tiny_registered2": (
-        "Lists, settings, margins and seeds were committed before this list was spoken; figures of "
-        "the test list and of the first registered list were known "
-        "(results/registered/retest)."
-    ),
-    "tiny": (
-        "Margins were set before the target and draft that ship were made, but after 80 of the 240 "
-        "utterances were decoded with an earlier pair; since then PCG's sampler became its paper's "
-        "and the draft was trained on, both fixed on the dev list. No margin was moved; but the "
-        "claim of 8 heads was made two, and what PCG's swaps, larger groups and groups by mel are "
-        "measured with became the paper's mean size of 10.3, when earlier figures of these were "
-        "known. Kinds came later, and the claim by mel frames, which had negated its paper's. The "
-        "margin of 1 point by the recurrent layer was named when these figures were known. On the "
-        "dev list SSD by the layer before its last training loses words, and PCG is not shown to "
-        "lose less than the margin (results/drafters/dev); with the margin named beforehand both "
-        "keep it on the second registered list beside the target, but not SSD beside the exact "
-        "rule (results/registered/retest). No law says that PCG costs fewer than 5 points: it is a "
-        "control of this target, whose loss is far below."
-    ),
-}
 CLAIM, VERDICT = Heading("claim", "", "system"), Heading("verdict", "", "verdict")
 TEST = Heading("test", "", "test")
 
@@ -135,7 +103,8 @@ def _title(runs: Sequence[Run]) -> str:
 def _known(runs: Sequence[Run]) -> list[str]:
     """Say what was known of the lists of these runs when margins were set."""
     lists = dict.fromkeys(str(run.config.get("data.name")) for run in runs)
-    return [KNOWN[name] for name in lists if name in KNOWN]
+    known = known_of_lists()
+    return [known[name] for name in lists if name in known]
 
 
 def _made(definition: ClaimTable, chosen: Chosen) -> list[str]:

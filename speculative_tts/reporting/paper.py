@@ -1,4 +1,4 @@
-"""Read the figures that the papers print, `papers/published.yaml`."""
+"""Read the figures that the papers print, and what was known when claims got their margins."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -70,10 +70,15 @@ def number(text: str) -> float:
 
 
 @cache
+def known_of_lists() -> dict[str, str]:
+    """Return what was known of a test list when its claims' margins were set, by its name."""
+    return _read("known.yaml")
+
+
+@cache
 def published(name: str) -> PaperTable:
     """Return a published table by its name in the file."""
-    text = PAPERS.joinpath("published.yaml").read_text(encoding="utf-8")
-    raw: dict[str, Any] = yaml.safe_load(text)[name]
+    raw = _read("published.yaml")[name]
     rows = {}
     for line in raw["rows"].splitlines():
         key, *cells = (cell.strip() for cell in line.split("|"))
@@ -81,3 +86,8 @@ def published(name: str) -> PaperTable:
         if "baseline" in raw:
             rows[key]["speedup"] = f"{raw['baseline'] / float(rows[key]['lm_rtf']):.2f}"
     return typed(PaperTable, raw | {"rows": rows}, name)
+
+
+def _read(file: str) -> dict[str, Any]:
+    data: dict[str, Any] = yaml.safe_load(PAPERS.joinpath(file).read_text(encoding="utf-8"))
+    return data

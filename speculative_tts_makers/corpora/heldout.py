@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from speculative_tts.codecs.tiny import WorldCodec
 from speculative_tts.corpora.codes import code_columns, write_shard
 from speculative_tts.progress import progress
 from speculative_tts_makers.corpora.features import speak_as
 from speculative_tts_makers.corpora.plan import ListedUtterance, VoicePrompt
-from speculative_tts_makers.corpora.take_codes import AnyTinyCodec
 
 
 def write_dev_codes(
     prompts: list[VoicePrompt],
     rows: list[ListedUtterance],
-    codec: AnyTinyCodec,
+    codec: WorldCodec,
     path: Path,
     schema: pa.Schema,
 ) -> None:
@@ -25,7 +25,7 @@ def write_dev_codes(
     write_shard(spoken, schema, path)
 
 
-def heldout_row(item: VoicePrompt | ListedUtterance, codec: AnyTinyCodec) -> dict[str, object]:
+def heldout_row(item: VoicePrompt | ListedUtterance, codec: WorldCodec) -> dict[str, object]:
     """Return one row of the codes store, of split dev; boundaries are rounded to tokens."""
     cut, wave = speak_as(item.words, item.speaker, item.duration_stretch)
     return {

@@ -10,10 +10,10 @@ from jaxtyping import Float32
 from torch import nn
 
 from speculative_tts.codecs.postnet import Postnet, neighbours
-from speculative_tts.codecs.tiny import ResidualTinyCodec, TinyCodec, stack_frames
+from speculative_tts.codecs.tiny import WorldCodec, stack_frames
 from speculative_tts.progress import progress
 
-AnyCodec = TypeVar("AnyCodec", TinyCodec, ResidualTinyCodec)
+AnyCodec = TypeVar("AnyCodec", bound=WorldCodec)
 Features = list[np.ndarray]  # of utterances, [frames, 27] each
 
 Tokens = Float32[np.ndarray, "tokens size"]

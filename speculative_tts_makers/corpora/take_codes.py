@@ -5,17 +5,16 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from speculative_tts.codecs.tiny import ResidualTinyCodec, TinyCodec
+from speculative_tts.codecs.tiny import WorldCodec
 from speculative_tts.corpora.codes import code_columns, codes_schema, write_shard
 from speculative_tts.progress import progress
 from speculative_tts_makers.corpora.features import SpokenTake, read_feature_shard
 
 CODES_SCHEMA = codes_schema(pa.int16(), layered=False)
 RESIDUAL_SCHEMA = codes_schema(pa.int16(), layered=True)
-AnyTinyCodec = TinyCodec | ResidualTinyCodec
 
 
-def write_codes(shards: list[Path], codec: AnyTinyCodec, folder: Path, schema: pa.Schema) -> None:
+def write_codes(shards: list[Path], codec: WorldCodec, folder: Path, schema: pa.Schema) -> None:
     """Encode each feature shard into a Parquet shard of the same number, unless it exists."""
     for shard in progress(shards, desc=f"encoding into {folder.name}"):
         path = folder / f"train-{shard.stem.removeprefix('shard-')}.parquet"
@@ -24,7 +23,7 @@ def write_codes(shards: list[Path], codec: AnyTinyCodec, folder: Path, schema: p
             write_shard(rows, schema, path)
 
 
-def take_row(item: SpokenTake, codec: AnyTinyCodec) -> dict[str, object]:
+def take_row(item: SpokenTake, codec: WorldCodec) -> dict[str, object]:
     """Return the row of a training take."""
     codes = codec.encode_features(item.features.astype(np.float64))
     return {

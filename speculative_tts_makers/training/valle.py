@@ -224,7 +224,7 @@ class ValleRun:
             valle.ar.load_state_dict(load_valle(config.init / TARGET).ar.state_dict())
             further = read_heads(config.init / HEADS)[0].weight[1:]
             copy_into({HEADS: extras.predictions}, {HEADS: further}, f"{config.init / HEADS}")
-        books = torch.from_numpy(codec.codebooks).float()
+        books = torch.from_numpy(codec.entries).float()
         sound_alike(valle.nar, books, config.seed)
         near = nearby(books, config.nar_spread)
         return cls(config, layout, data, accelerator, valle, extras, near)

@@ -11,7 +11,7 @@ from jaxtyping import Int64
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from speculative_tts.codecs.tiny import ResidualTinyCodec, TinyCodec
+from speculative_tts.codecs.tiny import WorldCodec
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.sampling.sampler import Sampler
@@ -51,7 +51,7 @@ class Watch:
     """Score and sample every row of an evaluation list, and run a recogniser on the result."""
 
     rows: list[Watched]
-    codec: TinyCodec | ResidualTinyCodec
+    codec: WorldCodec
     layout: SpeechLayout
     sampling: TinySampling
     seed: int
@@ -60,7 +60,7 @@ class Watch:
     def load(
         cls,
         folder: Path,
-        codec: TinyCodec | ResidualTinyCodec,
+        codec: WorldCodec,
         layout: SpeechLayout,
         sampling: TinySampling,
         every: int,

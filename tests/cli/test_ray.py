@@ -183,14 +183,14 @@ def test_what_no_node_has_is_told(
 ) -> None:
     """Ray waits for a node that has it: in a cluster of this command's own, for ever."""
     monkeypatch.setattr(ray_workers, "nodes", lambda: [Share(2, 1), Share(4, 0)])
-    own = ray_workers.RayWorkers(ClusterConfig(), threads=1)
+    own = ray_workers.RayWorkers(ClusterConfig())
     own.look_for(Share(4, 0))
     own.look_for(Share(2, 0.5))
     with pytest.raises(
         ValueError, match=r"num_cpus 4 and num_gpus 0.5 .* any node has \(4 and 1\)"
     ):
         own.look_for(Share(4, 0.5))
-    joined = ray_workers.RayWorkers(ClusterConfig(address="head:6379"), threads=1)
+    joined = ray_workers.RayWorkers(ClusterConfig(address="head:6379"))
     for _ in range(2):
         joined.look_for(Share(5, 0))
     assert caplog.text.count("waiting for one that has them") == 1

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 import pytest
+import thinning
 import torch
 from goodness import chi_square, mismatches
 from group_laws import FAULTS, Cover, TokenResidual, parts, random_cover
@@ -17,7 +18,6 @@ from stubs import speculative
 from test_exactness import DRAFT, LAW, MANY, ONE, SAMPLER, STOPS, TARGET
 
 from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.rules import thinning
 from speculative_tts.decoding.rules.group import Group
 
 TRIALS = 4_000

@@ -1,6 +1,5 @@
 """A block drafter of the `speculators` library (DFlash, DSpark): a round's tokens in one pass."""
 
-from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 import torch
 
 from speculative_tts.assets import require
-from speculative_tts.decoding.batch import BatchState, Request, Size
+from speculative_tts.decoding.batch import BatchState, ByRow, Request, Size
 from speculative_tts.decoding.drafters.drafter import CacheReader, Laws, PerRow, States
 from speculative_tts.decoding.drafters.drafts import Drafts
 from speculative_tts.decoding.sampling.sampler import Sampler
@@ -79,20 +78,16 @@ class BlockDrafter(CacheReader):
         return BlockDrafting(self, cache)
 
 
-class BlockDrafting:
+class BlockDrafting(ByRow):
     """One batch's drafts, whose keys and values lie in the target's cache."""
+
+    by_row = ("_cache",)
 
     def __init__(self, drafter: BlockDrafter, cache: BlockCache) -> None:
         self._drafter, self._cache = drafter, cache
 
     def load(self, requests: list[Request]) -> None:
         """See `Drafting`: the target's pass over the prompts stores what is read."""
-
-    def row(self, index: int) -> "BlockDrafting":
-        """See `Drafting`."""
-        one = copy(self)
-        one._cache = self._cache.row(index)
-        return one
 
     def propose(self, rows: BatchState, sampler: Sampler, lookahead: int) -> tuple[PerRow, Laws]:
         """See `Drafting`."""

@@ -1,12 +1,11 @@
 """A second, smaller language model as the drafter, with its own prompt and cache."""
 
-from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import torch
 
-from speculative_tts.decoding.batch import BatchState, Request, Size, lengths_of
+from speculative_tts.decoding.batch import BatchState, ByRow, Request, Size, lengths_of
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, picked, room
 from speculative_tts.decoding.drafters.drafts import Drafts
 from speculative_tts.decoding.loops.native_steps import SampledSteps, sampled_steps
@@ -48,8 +47,10 @@ class LMDrafter:
         return LMDrafting(self.model, size, self.entropy)
 
 
-class LMDrafting:
+class LMDrafting(ByRow):
     """One batch's cache. It keeps the newest token out, as the target's does."""
+
+    by_row = ("lengths", "cache")
 
     def __init__(self, model: Model, size: Size, entropy: float | None = None) -> None:
         self._model, self._entropy = model, entropy
@@ -63,13 +64,6 @@ class LMDrafting:
         prompts = [r.prompt if r.draft_prompt is None else r.draft_prompt for r in requests]
         self.lengths.copy_(lengths_of(prompts))
         self._model.prefill(prompts, self.cache)
-
-    def row(self, index: int) -> "LMDrafting":
-        """See `Drafting`."""
-        one = copy(self)
-        one.lengths = self.lengths[index : index + 1]
-        one.cache = self.cache.row(index)
-        return one
 
     def propose(self, rows: BatchState, sampler: Sampler, lookahead: int) -> tuple[PerRow, Laws]:
         """See `Drafting`."""

@@ -4,7 +4,6 @@ Prompt look-up (Saxena, 2023) over the voice prompt's codes and the speech so fa
 hangs on tokens that stay, not on chance: its distribution is one-hot.
 """
 
-from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -12,7 +11,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from speculative_tts.decoding.batch import BatchState, Request, Size
+from speculative_tts.decoding.batch import BatchState, ByRow, Request, Size
 from speculative_tts.decoding.drafters.drafter import Laws, PerRow, States, most, room, up_to_stop
 from speculative_tts.decoding.gpu import blocks
 from speculative_tts.decoding.gpu.launch import runs
@@ -52,8 +51,10 @@ class LookupDrafter:
         return LookupDrafting(self, size)
 
 
-class LookupDrafting:
+class LookupDrafting(ByRow):
     """One batch's prompts."""
+
+    by_row = ("_heard",)
 
     def __init__(self, drafter: LookupDrafter, size: Size) -> None:
         self._drafter = drafter
@@ -67,12 +68,6 @@ class LookupDrafting:
             if request.prompt_tokens:
                 ids = torch.tensor(request.prompt_tokens)
                 self._heard[row, -len(ids) :] = ids
-
-    def row(self, index: int) -> "LookupDrafting":
-        """See `Drafting`."""
-        one = copy(self)
-        one._heard = self._heard[index : index + 1]
-        return one
 
     def propose(
         self,

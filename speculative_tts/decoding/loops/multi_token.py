@@ -5,13 +5,12 @@ distribution is not the target's, unless n = 1 (`drafters.heads` has the same bl
 """
 
 from collections.abc import Callable
-from copy import copy
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from speculative_tts.decoding.batch import BatchState, Request, Size
+from speculative_tts.decoding.batch import BatchState, ByRow, Request, Size
 from speculative_tts.decoding.blocks.choosers import Chooser
 from speculative_tts.decoding.gpu import blocks as on_gpu
 from speculative_tts.decoding.gpu.launch import runs
@@ -73,8 +72,10 @@ def uncached_blocks(
     return blocks.outcomes()
 
 
-class Blocks:
+class Blocks(ByRow):
     """Block after block of one batch (a `graphs.Loop`)."""
+
+    by_row = ("rows", "_cache", "_made", "_dead")
 
     def __init__(
         self,
@@ -142,13 +143,6 @@ class Blocks:
         if block.dead is not None:
             self._dead += block.dead & ~self.rows.done
         self.rows.commit(block.tokens)
-
-    def row(self, index: int) -> "Blocks":
-        """See `Loop`."""
-        one, at = copy(self), slice(index, index + 1)
-        one.rows, one._cache = self.rows.row(index), self._cache.row(index)
-        one._made, one._dead = self._made[at], self._dead[at]
-        return one
 
     def outcomes(self) -> list[Outcome]:
         """Return one outcome per row; call when all rows are done."""

@@ -3,13 +3,11 @@
 The newest token stays out of the cache; `start` of an `extend` is where it goes.
 """
 
-from copy import copy
-
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from speculative_tts.decoding.batch import BatchState, Request, Size
+from speculative_tts.decoding.batch import BatchState, ByRow, Request, Size
 from speculative_tts.decoding.gpu import rounds
 from speculative_tts.decoding.gpu.launch import runs
 from speculative_tts.decoding.loops.graphs import EAGER, Graphs, LoopSpec
@@ -46,8 +44,10 @@ def alone(model: Model, stop_ids: tuple[int, ...], sampler: Sampler) -> "LoopSpe
     )
 
 
-class Autoregression:
+class Autoregression(ByRow):
     """Token by token (a `graphs.Loop`)."""
+
+    by_row = ("rows", "_cache")
 
     def __init__(
         self, model: Model, stop_ids: tuple[int, ...], sampler: Sampler, size: Size
@@ -74,12 +74,6 @@ class Autoregression:
         if steps is not None:
             steps.emit(self.rows, number)
         return steps is not None
-
-    def row(self, index: int) -> "Autoregression":
-        """See `Loop`."""
-        one = copy(self)
-        one.rows, one._cache = self.rows.row(index), self._cache.row(index)
-        return one
 
     def outcomes(self) -> list[Outcome]:
         """See `Loop`."""

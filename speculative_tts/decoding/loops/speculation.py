@@ -6,7 +6,6 @@ it goes, so a rejected draft is rolled back by starting lower. Batches are ragge
 own number of tokens.
 """
 
-from copy import copy
 from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
@@ -14,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from speculative_tts.decoding.batch import BatchState, Block, Request, Size
+from speculative_tts.decoding.batch import BatchState, Block, ByRow, Request, Size
 from speculative_tts.decoding.drafters.drafter import CacheReader, Drafter, Laws, PerRow, started
 from speculative_tts.decoding.gpu import rounds
 from speculative_tts.decoding.gpu.launch import runs
@@ -60,8 +59,10 @@ class Speculation:
         )
 
 
-class Rounds:
+class Rounds(ByRow):
     """Round after round of one batch (a `graphs.Loop`)."""
+
+    by_row = ("rows", "tally", "_cache", "_drafting")
 
     def __init__(self, speculation: Speculation, size: Size, watch: Observer) -> None:
         target, lookahead = speculation.target, speculation.lookahead
@@ -137,13 +138,6 @@ class Rounds:
                 watch.verified(target_probs[:, :number], draft_probs, made)
                 accepted = made.accepted
             drafting.observe(hidden, accepted)
-
-    def row(self, index: int) -> "Rounds":
-        """See `Loop`."""
-        one = copy(self)
-        one.rows, one.tally = self.rows.row(index), self.tally.row(index)
-        one._cache, one._drafting = self._cache.row(index), self._drafting.row(index)
-        return one
 
     def outcomes(self) -> list[Outcome]:
         """See `Loop`."""

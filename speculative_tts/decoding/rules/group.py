@@ -9,8 +9,8 @@ Q_c(K) / P_c(K); after a rejection a group is drawn from R(k) ~ max(Q_c(k) - P_c
 of it from q(x) w[k, x] / Q_c(k). So the group follows Q_c exactly, whatever the draft; within a
 group an accepted token follows the draft.
 
-The paper draws from R by rejection (`thinning`, the readable reference). Here the token's law is
-summed over all groups at once: no loop, no trials. Weights have the form w[k, x] = s(k) /
+The paper draws from R by rejection (as tests/thinning.py writes it). Here the token's law is summed
+over all groups at once: no loop, no trials. Weights have the form w[k, x] = s(k) /
 sum of s over the groups of x with a *score* s per group; all ones is the paper's equal split.
 """
 

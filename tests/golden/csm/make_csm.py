@@ -108,9 +108,13 @@ def spoken(model: CsmForConditionalGeneration, inputs: dict) -> dict[str, np.nda
     """Return greedy frames, and along them the logits of every code, by passes over all."""
     greedy = {"do_sample": False, "depth_decoder_do_sample": False, "max_new_tokens": FRAMES}
     frames = model.generate(**inputs, **greedy)[0]
-    prompt = model._merge_input_ids_with_input_values(
-        inputs["input_ids"], inputs.get("input_values"), inputs.get("input_values_cutoffs")
-    )["inputs_embeds"]
+    read: list[torch.Tensor] = []  # of each pass, what the backbone is given
+    looks = model.backbone_model.register_forward_pre_hook(
+        lambda _, __, given: read.append(given["inputs_embeds"]), with_kwargs=True
+    )
+    model(**inputs)
+    looks.remove()
+    (prompt,) = read
     fed = torch.cat([prompt, model.backbone_model.embed_tokens(frames[None])], 1)
     hidden = model.backbone_model(inputs_embeds=fed).last_hidden_state[0]
     hidden = hidden[prompt.shape[1] - 1 : -1]

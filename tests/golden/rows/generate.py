@@ -181,7 +181,7 @@ def orpheus(root: Path) -> None:
         "chat": False, "date": None, "text_rows": False,
     }  # fmt: skip
 
-    def official(text: str, voice: str) -> list[int]:  # OrpheusModel._format_prompt, its ids
+    def official(text: str, voice: str) -> list[int]:  # the ids of OrpheusModel's prompt
         return [soh, *t(f"{voice}: {text}").input_ids, eot, eoh, soa, sos]
 
     known = ["tara", "leo"]

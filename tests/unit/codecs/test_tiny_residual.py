@@ -45,7 +45,7 @@ def test_each_layer_brings_the_round_trip_closer(codec: ResidualTinyCodec) -> No
 def test_the_first_layer_alone_may_come_without_its_axis(codec: ResidualTinyCodec) -> None:
     codes = codec.encode_features(tokens(4, 5))
     assert (codec.decode_features(codes[0]) == codec.decode_features(codes[:1])).all()
-    assert (codec.codebook == codec.codebooks[0]).all()
+    assert (codec.codebook == codec.entries[0]).all()
 
 
 def test_sums_of_entries_encode_to_themselves() -> None:
@@ -62,7 +62,7 @@ def test_saved_and_loaded_codec_is_the_same(codec: ResidualTinyCodec, tmp_path: 
     codec.save(tmp_path)
     loaded = load_codec("tiny_residual", tmp_path)
     assert isinstance(loaded, ResidualTinyCodec)
-    assert (loaded.codebooks == codec.codebooks).all()
+    assert (loaded.entries == codec.entries).all()
     assert (loaded.weights == codec.weights).all()
 
 

@@ -20,7 +20,6 @@ from speculative_tts.decoding.engine import Engine, Spoken, Timed
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.records import Counts, DecodeRecord, ListItem
 from speculative_tts.runs.sources import engine as module
-from speculative_tts.runs.sources.engine import EngineSource
 from speculative_tts.schema.common import Device
 from speculative_tts.schema.decode import RuntimeConfig, System
 
@@ -165,7 +164,7 @@ def test_several_decode_what_is_not_timed(
 ) -> None:
     """With the same tokens; more of them than utterances are no more than utterances."""
     here: list[str] = []
-    monkeypatch.setattr(EngineSource, "_utterance", _noted(EngineSource._utterance, here))
+    monkeypatch.setattr(module, "record", _noted(module.record, here))
     alone = made(decoded(tmp_path, system=system, seed=5), items)
     assert len(here) == 6
     for workers in (2, 9):
@@ -184,11 +183,11 @@ def test_several_decode_what_is_not_timed(
 
 
 def _noted(function: Callable[..., Any], ids: list[str]) -> Callable[..., Any]:
-    """The function, which notes of which utterances it was asked for in this process."""
+    """Return the function, which notes its first argument's id if this process calls it."""
 
-    def noting(source: EngineSource, item: ListItem, *given: Any, **times: Any) -> Any:
+    def noting(item: ListItem, *given: Any, **named: Any) -> Any:
         ids.append(item.id)
-        return function(source, item, *given, **times)
+        return function(item, *given, **named)
 
     return noting
 

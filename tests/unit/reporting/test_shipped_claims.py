@@ -20,12 +20,12 @@ from speculative_tts.reporting.experiments import TINY
 from speculative_tts.reporting.fill_claims import (
     BOUNDS,
     CAPTION,
-    KNOWN,
     SPEEDS,
     VERDICT,
     Finding,
     counts,
 )
+from speculative_tts.reporting.paper import known_of_lists
 from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.reporting.tables import Block, exact
 
@@ -108,7 +108,7 @@ def test_a_page_of_claims_by_the_recurrent_layer_says_what_a_report_says(
     """
     page = read_page(ROOT / f"results/{folder}/claims.md")
     assert page.caption[-1] == CAPTION
-    assert {SPEEDS, BOUNDS, KNOWN[known], LAYER} <= {*page.notes}
+    assert {SPEEDS, BOUNDS, known_of_lists()[known], LAYER} <= {*page.notes}
 
 
 def test_a_registered_claim_has_the_words_of_the_same_test_today() -> None:
