@@ -14,7 +14,6 @@ import toy_lists
 from test_engine_parts import speculating
 from toy_lists import RATE, STOP, decoded, made
 
-from speculative_tts.codecs.audio import UnfitWaveError
 from speculative_tts.decoding import batch
 from speculative_tts.decoding.engine import Engine, Spoken, Timed
 from speculative_tts.decoding.outcome import Outcome
@@ -100,26 +99,6 @@ def test_what_breaks_down_is_told_and_the_others_go_on(
     found = made(source, items)
     assert sorted(found) == ["u1", "u2", "u3", "u5"]
     assert source.failed == {"u0": "u0: no law", "u4": "u4: no law"}
-
-
-def test_prompts_that_nobody_can_follow_fail_alone(
-    tmp_path: Path, items: list[ListItem], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Voices:
-        def __getitem__(self, path: str) -> torch.Tensor:
-            if path.endswith("b"):
-                raise UnfitWaveError("b is silent")
-            return torch.tensor([1, 2])
-
-    source = decoded(tmp_path)
-    monkeypatch.setattr(source, "_voices", Voices())
-    found = made(source, items)
-    assert sorted(found) == ["u0", "u2", "u4"]
-    assert source.failed == {name: f"row {name}: b is silent" for name in ("u1", "u3", "u5")}
-    again = decoded(tmp_path)
-    monkeypatch.setattr(again, "_voices", Voices())
-    with pytest.raises(ValueError, match=r"^row u1: b is silent$"):
-        again.start(items[1::2], items[1::2])
 
 
 def test_mistakes_of_a_list_name_its_row(tmp_path: Path, items: list[ListItem]) -> None:

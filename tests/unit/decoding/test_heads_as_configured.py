@@ -20,10 +20,15 @@ from speculative_tts.decoding.blocks.choosers import IndependentHeads
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.slots import Slots
-from speculative_tts.schema.common import CheckpointConfig, CodecConfig, TransitionsConfig
+from speculative_tts.schema.common import CheckpointConfig, CodecConfig
 from speculative_tts.schema.decode import Candidates, HeadsConfig, PathMode, ViterbiConfig
 
 VOCAB, STOP = 4, 3
+
+
+def keep(key: Any, path: str, load: Any) -> Any:
+    """Load anew; what stays loaded is tested by `test_kept`."""
+    return load()
 
 
 class Builder:
@@ -33,7 +38,7 @@ class Builder:
         for name in ("heads", "target", "codec"):
             (folder / name).mkdir()
             (folder / name / "content").write_text(name)
-        self.folder, self.loaded, self.keys = folder, [], list[Any]()
+        self.folder, self.loaded = folder, list[Any]()
         self.vocab = VOCAB
         monkeypatch.setattr(module, "load_heads", self.load)
         monkeypatch.setattr(module, "transitions", self.transitions)
@@ -59,13 +64,9 @@ class Builder:
         offsets = np.zeros(STOP + 1, np.int64)
         return LogTransitions(offsets, *nothing, row, np.zeros(STOP, np.float32)), {"bigrams": 7}
 
-    def keep(self, key: Any, path: str, load: Any) -> Any:
-        self.keys.append((key, path))
-        return load()
-
     def build(self, viterbi: ViterbiConfig, sampler: Sampler, n: int | None = None) -> MultiToken:
         config = HeadsConfig(path=str(self.folder / "heads"), n=n)
-        return build_multi_token(config, viterbi, self.target, sampler, self.keep)
+        return build_multi_token(config, viterbi, self.target, sampler, keep)
 
 
 @pytest.fixture
@@ -86,8 +87,6 @@ def test_heads_that_are_sampled_alone(parts: Builder, n: int | None) -> None:
     assert found.facts == {"heads": "hash of heads", "n": n or 8}
     folder = parts.folder
     assert parts.loaded == [((folder / "heads", n), {"target": folder / "target", **KIND})]
-    key = ("heads", n, "hash of target", *KIND.values())
-    assert parts.keys == [(key, str(folder / "heads"))]
 
 
 def test_heads_that_cannot_be(parts: Builder) -> None:
@@ -97,7 +96,7 @@ def test_heads_that_cannot_be(parts: Builder) -> None:
     ):
         parts.build(NONE, Sampler())
     with pytest.raises(ValueError, match=r"^heads.path is not set; train heads with sst-train-h"):
-        build_multi_token(HeadsConfig(), NONE, parts.target, Sampler(), parts.keep)
+        build_multi_token(HeadsConfig(), NONE, parts.target, Sampler(), keep)
 
 
 def test_a_path_through_codes_of_several_books_is_refused(parts: Builder) -> None:
@@ -156,7 +155,6 @@ def test_paths_are_searched_as_configured(
     }
     codec = ("c", parts.folder / "codec")
     assert parts.loaded[1:] == [(viterbi.transitions, codec, STOP)]
-    assert len(parts.keys) == 1  # those of the store are not kept
 
 
 @pytest.mark.parametrize("sampler", [Sampler(1.0, 0, 0.5), RepetitionAware(window=2)])
@@ -168,13 +166,3 @@ def test_what_a_path_search_leaves_out_is_told(
     assert "applies temperature and viterbi.top_k only" in told
     assert left_out(NONE, sampler) is None
     assert left_out(ViterbiConfig(), Sampler(0.5)) is None
-
-
-def test_transitions_of_a_named_folder_are_kept(parts: Builder) -> None:
-    for path, kept in ((str(parts.folder / "absent"), 1), (str(parts.folder / "codec"), 2)):
-        parts.keys.clear()
-        named = TransitionsConfig(path=path)
-        parts.build(ViterbiConfig(transitions=named, weight=2.0), Sampler())
-        assert len(parts.keys) == kept
-    of = ("hash of codec", VOCAB, torch.device("cpu"))
-    assert parts.keys[1] == (("transitions", repr(named), 2.0, *of), path)

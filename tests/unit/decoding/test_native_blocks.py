@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from computing import computing
 from decoders import CPU, HIDDEN, STOPS, VOCAB, build, requests, state
 from group_laws import random_cover
 from pairwise import pairwise
@@ -15,8 +16,7 @@ from speculative_tts.decoding.blocks.transitions import TransitionTable
 from speculative_tts.decoding.blocks.viterbi import PathSearch
 from speculative_tts.decoding.drafters.heads import HeadsDrafter
 from speculative_tts.decoding.loops import one_by_one as loops
-from speculative_tts.decoding.loops.graphs import EAGER
-from speculative_tts.decoding.loops.multi_token import Blocks, by_blocks, multi_token
+from speculative_tts.decoding.loops.multi_token import Blocks, multi_token
 from speculative_tts.decoding.loops.speculation import Rounds, Speculation
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
@@ -26,7 +26,6 @@ from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
 from speculative_tts.models.families.valle.lm import ValleLM
 from speculative_tts.models.heads import Heads, HeadTensors
 from speculative_tts.models.speech_lm import HiddenModel
-from speculative_tts.native import library
 from speculative_tts.schema.decode import Kernels
 
 pytestmark = pytest.mark.native
@@ -145,18 +144,6 @@ def test_they_are_worth_comparing() -> None:
     assert sum(outcome.counts.dead_blocks for outcome in whole) > 10
 
 
-@pytest.mark.parametrize("name", ["sampler", "best", "drawn"])
-def test_block_by_block(name: str) -> None:
-    """As a stream has them: each is a part of the whole, n tokens or fewer."""
-    whole, before = spoken(name, 3), [0, 0, 0]
-    looping = by_blocks(build(state(3)), heads_of(), CHOOSERS[name](), STOPS)
-    for made in EAGER.states(looping, requests(3)):
-        now = made.rows.count.tolist()
-        assert all(0 <= b - a <= N for a, b in zip(before, now, strict=True))
-        before = now
-    assert made.outcomes() == whole
-
-
 def verified(name: str, count: int, lookahead: int, rule: AcceptanceRule) -> list[Outcome]:
     """Heads as the drafter, the sampler that of the chooser or a plain one."""
     chooser = CHOOSERS[name]()
@@ -196,9 +183,8 @@ def test_all_heads_in_one_call(residual: bool) -> None:
     hidden = torch.randn(3, HIDDEN, generator=torch.Generator().manual_seed(0))
     found = heads(hidden)
     assert torch.equal(torch.cat([heads(row[None]) for row in hidden]), found)
-    library.select(Kernels.torch)
-    expected = heads_of(residual=residual)(hidden)
-    library.select(Kernels.auto)
+    with computing(Kernels.torch):
+        expected = heads_of(residual=residual)(hidden)
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
     if residual:
         assert not found.allclose(heads_of()(hidden), atol=0.1)
@@ -254,6 +240,5 @@ def test_what_is_not_native_is_python_s() -> None:
     wide.after = wide.after.double()  # type: ignore[attr-defined]
     stop = StopRule.build(STOPS, VOCAB, [0], CPU)
     assert ViterbiHeads(PathSearch(wide, 3), stop, temperature=1.0, sample=False).native is None
-    library.select(Kernels.torch)
-    assert heads_of().native is None
-    library.select(Kernels.auto)
+    with computing(Kernels.torch):
+        assert heads_of().native is None

@@ -64,17 +64,6 @@ def test_a_list_of_utterances(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert 3600 * found.longest == pytest.approx(sum(expected.values()))
 
 
-def test_what_is_done_is_not_probed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    items = toy_lists.items(tmp_path)
-    monkeypatch.setattr(plan, "finished", lambda _: {item.id: None for item in items})
-    assert plan.plan(decoded(tmp_path), tmp_path, items) == Plan(runs=1)
-    monkeypatch.setattr(plan, "finished", lambda _: {item.id: None for item in items[1:]})
-    found = plan.plan(decoded(tmp_path, timing=0), tmp_path, items)
-    assert (found.utterances, found.timed) == (1, 0)
-    assert found.tokens > 0
-    assert found.hours["timed"] == 0
-
-
 @pytest.mark.parametrize("bad", [1, 2])
 def test_prompts_that_nobody_can_follow_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: int
