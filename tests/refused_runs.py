@@ -180,7 +180,7 @@ REFUSED_OF_RUNS: dict[str, tuple[str, dict[str, str]]] = {
             "paper=bible": "bible",
             "paper=frontier runs={w}/stores": "stores holds no run; run sst-decode",
             "paper=claims runs={t}": "holds no run; run sst-decode",
-            "paper=SSD": "paper=SSD has no report; use ssd, pcg,",
+            "paper=SSD": "paper=SSD has no report; use ssd, pcg, mtp, tiny, streaming, frontier, ",
             "out={w}/list.jsonl": "list.jsonl",
             "page=maybe": "page=maybe",
         },
