@@ -187,24 +187,17 @@ def test_a_table_that_is_read_is_written_as_it_was(report: object, place: Path, 
 
 
 def test_a_caption_without_any_new_clock_says_so() -> None:
-    """It once ended in the middle: "Their intervals are."."""
+    """It once ended in the middle: "Their intervals are.".
+
+    That of a figure without clocks spoke of speeds; "of one process" stood beside speeds of five.
+    """
     old = ["240 utterances; seed 0.", "Brackets: intervals.", "WER is a sum."]
+    assert captioned([*old[:2], UNTIMED, *old[2:]], [], []) == old
+    assert captioned([old[0], f"{old[1]} {ONE_PROCESS}", old[2]], [], []) == old
     found = captioned(old, [], ["SSD: "])
     assert UNTIMED in found
     assert not any(line.startswith(TIMES) for line in found)
     assert captioned(found, [], ["SSD: "]) == found
-
-
-def test_a_caption_of_one_process_is_gone_with_its_clocks() -> None:
-    """It stayed beside speeds of five: "of one process ... they decide nothing"."""
-    old = ["240 utterances; seed 0.", f"Brackets: intervals. {ONE_PROCESS}", "WER is a sum."]
-    assert captioned(old, [], []) == ["240 utterances; seed 0.", "Brackets: intervals.", old[2]]
-
-
-def test_a_figure_without_any_clock_says_nothing_of_clocks() -> None:
-    """It once said that its speeds were not measured, and that none is shown."""
-    old = ["240 utterances; seed 0.", "Brackets: intervals.", "WER is a sum."]
-    assert captioned([*old[:2], UNTIMED, *old[2:]], [], []) == old
 
 
 def test_clocks_that_a_table_had_lost_come_back(

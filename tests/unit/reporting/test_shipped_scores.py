@@ -22,11 +22,12 @@ from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.summary import Bootstrap, interval
 from speculative_tts.runs.archive import ENDING
 
-EXACT, PCG = "speculative-exact-k3-s", "speculative-group-m140-k3-s"
+GROUPS = "speculative-group-m"
+EXACT, PCG, AS_LONG = "speculative-exact-k3-s", f"{GROUPS}140-k3-s", f"{GROUPS}162-k3-s"
 SSD1, SSD2, SSD3, SSD4 = (f"speculative-tolerance-b{n}-k3-s" for n in (0.1, 0.2, 0.3, 0.4))
-REGISTERED, AS_LONG = "registered/pcg", "speculative-group-m162-k3-s"
+REGISTERED, MATCHED = "registered/pcg", "registered/pcg/matched_length"
 RETEST, FAR = "registered/retest", "speculative-tolerance-b0.3-k6-recurrent-s"
-VALLE = "mtp/table1_valle"
+VALLE, HEADS = "mtp/table1_valle", "multi_token-n8-"
 LAYERS, LAYERS_TABLE = "ssd_draft", "ssd_draft/draft_layers"
 DRAFTS = {  # how the names end of a draft's runs: alone, by the exact rule, by SSD at 0.4
     "ssd": ("d5ceb667", "dc4e1a02", "73abadd6"),
@@ -38,12 +39,16 @@ ALONE, EXACTLY, TOLERANT = (
     {draft: f"{name}0-{ends[place]}" for draft, ends in DRAFTS.items()}
     for place, name in enumerate(("draft-s", EXACT, SSD4))
 )
-FINE, SEEDS, EVEN = "fine_drafts", "fine_drafts/training_seeds", "fine_drafts/even"
+FINE, FINE_SEEDS, EVEN = "fine_drafts", "fine_drafts/training_seeds", "fine_drafts/even"
 FINE_SSD = [f"{SSD3}0-{one}" for one in ("6e631810", "157a55f9", "43190ba1")]
 FINE_PCG = [f"{PCG}0-{one}" for one in ("f022bf08", "5f1339cd", "6c7a324b")]
-EVEN_PCG = "speculative-group-m241-k3-s0-41f1a1dc"
-SPOKEN, SPOKEN_SEEDS = "sentences", "sentences/seeds"
-LAYER_SEEDS, HEADS = "sentences/layer_seeds", "multi_token-n8-"
+EVEN_PCG = f"{GROUPS}241-k3-s0-41f1a1dc"
+SPOKEN, SPOKEN_SEEDS, SAMPLER = "sentences", "sentences/training_seeds", "sentences/pcg_sampler"
+OTHER_LAYERS = "sentences/layer_seeds"
+EXACT1, TOLERANT1 = (
+    f"speculative-{name}-k3-recurrent-s0-{end}"
+    for name, end in (("exact", "f7473a36"), ("tolerance-b0.4", "1e14af06"))
+)
 MOST_BYTES = 10_000_000
 REMEDY = (
     "keep codes of fewer runs (scripts/keep_runs.py OUT FOLDER scores=OTHERS), or ship the "
@@ -58,12 +63,12 @@ SPECULATIVE = [  # table, key of its row, column, folder, beginning of the runs'
     ("pcg/table1", "exact", "acceptance_length", "pcg", EXACT),
     ("pcg/table1", "ssd", "acceptance_length", "pcg", SSD3),
     ("pcg/table1", "pcg", "acceptance_length", "pcg", PCG),
-    ("pcg/table3", "embedding", "acceptance_length", "pcg", "speculative-group-m10.3-k3-s"),
-    (f"{REGISTERED}/matched_length", "exact", "acceptance_length", REGISTERED, EXACT),
-    (f"{REGISTERED}/matched_length", "ssd0.3", "acceptance_length", REGISTERED, SSD3),
-    (f"{REGISTERED}/matched_length", "pcg@length0.3", "acceptance_length", REGISTERED, AS_LONG),
-    ("sentences/ssd/table1", "exact", "acceptance_length", SPOKEN, f"{EXACT}0"),
-    (SEEDS, "paper0", "pcg_140_length", FINE, FINE_PCG[0]),
+    ("pcg/table3", "embedding", "acceptance_length", "pcg", f"{GROUPS}10.3-k3-s"),
+    (MATCHED, "exact", "acceptance_length", REGISTERED, EXACT),
+    (MATCHED, "ssd0.3", "acceptance_length", REGISTERED, SSD3),
+    (MATCHED, "pcg@length0.3", "acceptance_length", REGISTERED, AS_LONG),
+    (f"{SPOKEN}/ssd/table1", "exact", "acceptance_length", SPOKEN, f"{EXACT}0"),
+    (FINE_SEEDS, "paper0", "pcg_140_length", FINE, FINE_PCG[0]),
     (f"{EVEN}/draft_quality", "even8", "pcg_length", EVEN, EVEN_PCG),
     *((LAYERS_TABLE, draft, "exact_length", LAYERS, run) for draft, run in EXACTLY.items()),
 ]
@@ -71,14 +76,7 @@ PAIRS = [  # table, key of its row, column, folder, the runs of both
     ("ssd/table1", "ssd", "wer_minus_target", "ssd", "target-s", SSD4),
     ("ssd/table1", "ssd", "similarity_minus_target", "ssd", "target-s", SSD4),
     ("pcg/table1", "pcg", "wer_minus_ssd", "pcg", SSD3, PCG),
-    (
-        f"{REGISTERED}/matched_length",
-        "pcg@length0.3",
-        "wer_minus_ssd0.3",
-        REGISTERED,
-        SSD3,
-        AS_LONG,
-    ),
+    (MATCHED, "pcg@length0.3", "wer_minus_ssd0.3", REGISTERED, SSD3, AS_LONG),
     (f"{RETEST}/drafters/words", "ssd", "wer_minus_target", f"{RETEST}/drafters", "target-s", FAR),
     (f"{RETEST}/claims", "mtp4", "here", RETEST, f"{HEADS}none-", f"{HEADS}best-"),
     ("swap/pcg/table2", "10.3", "wer_minus_target", "swap", "target-s", "swap-m10.3-s"),
@@ -92,51 +90,16 @@ PAIRS = [  # table, key of its row, column, folder, the runs of both
         for column, of in (("alone_wer", ALONE), ("ssd_0.4_wer", TOLERANT))
     ),
     *(
-        (SEEDS, f"paper{seed}", "pcg_140_gain", FINE, ssd, pcg)
+        (FINE_SEEDS, f"paper{seed}", "pcg_140_gain", FINE, ssd, pcg)
         for seed, (ssd, pcg) in enumerate(zip(FINE_SSD, FINE_PCG, strict=True))
     ),
-    (f"{FINE}/draft_quality", "ssd-seed0", "advantage", FINE, f"{PCG}0-6d576349", f"{SSD3}0-0d5f"),
-    (f"{EVEN}/draft_quality", "even8", "advantage", EVEN, EVEN_PCG, f"{SSD3}0-18061d3a"),
-    (
-        "sentences/draft_quality",
-        "layers15",
-        "advantage",
-        SPOKEN,
-        "speculative-group-m125-k3-s0",
-        f"{SSD4}0-4b7a85a1",
-    ),
-    (
-        "sentences/training_seeds",
-        "draft1",
-        "ssd_0.4_cost",
-        SPOKEN_SEEDS,
-        f"{EXACT}0-a3",
-        f"{SSD4}0-8d",
-    ),
-    (
-        "sentences/training_seeds",
-        "draft1",
-        "pcg_230_gain",
-        SPOKEN_SEEDS,
-        f"{SSD4}0-8d",
-        "speculative-group-m230-k3-s0-04",
-    ),
-    (
-        f"{LAYER_SEEDS}/training_seeds",
-        "recurrent1",
-        "cost",
-        LAYER_SEEDS,
-        "speculative-exact-k3-recurrent-s0-f7473a36",
-        "speculative-tolerance-b0.4-k3-recurrent-s0-1e14af06",
-    ),
-    (
-        "sentences/pcg_sampler/pcg/table2",
-        "10.3",
-        "wer_minus_target",
-        "sentences/pcg_sampler",
-        "target-s0",
-        "swap-m10.3-s0",
-    ),
+    (f"{FINE}/draft_quality", "ssd-seed0", "advantage", FINE, f"{PCG}0-6d57", f"{SSD3}0-0d5f"),
+    (f"{EVEN}/draft_quality", "even8", "advantage", EVEN, EVEN_PCG, f"{SSD3}0-1806"),
+    (f"{SPOKEN}/draft_quality", "layers15", "advantage", SPOKEN, f"{GROUPS}125-", f"{SSD4}0-4b7a"),
+    (SPOKEN_SEEDS, "draft1", "ssd_0.4_cost", f"{SPOKEN}/seeds", f"{EXACT}0-a307", f"{SSD4}0-8d08"),
+    (SPOKEN_SEEDS, "draft1", "pcg_230_gain", f"{SPOKEN}/seeds", f"{SSD4}0-8d08", f"{GROUPS}230-"),
+    (f"{OTHER_LAYERS}/training_seeds", "recurrent1", "cost", OTHER_LAYERS, EXACT1, TOLERANT1),
+    (f"{SAMPLER}/pcg/table2", "10.3", "wer_minus_target", SAMPLER, "target-s0", "swap-m10.3-s0"),
 ]
 LOST = [  # row of the results page, key of the difference to the target
     ("`drafter=recurrent`, SSD 0.2", "layer_ssd0.2"),
@@ -176,7 +139,7 @@ def together(runs: list[str]) -> list[ScoreRow]:
 
 
 def test_pcg_minus_ssd_by_the_mean_of_training_seeds() -> None:
-    row = cells(SEEDS, "paper_mean")
+    row = cells(FINE_SEEDS, "paper_mean")
     assert_difference(together(FINE_SSD), together(FINE_PCG), "wer", row, "pcg_140_gain")
 
 
