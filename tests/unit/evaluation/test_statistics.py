@@ -257,17 +257,6 @@ def test_interval_excludes_zero_where_p_is_small() -> None:
             assert (one.low > 0 or one.high < 0) == (one.p < 0.05)
 
 
-def test_speaker_clusters_widen_the_interval() -> None:
-    """Six utterances of each of ten speakers, who differ a lot."""
-    rng = np.random.default_rng(0)
-    speakers = np.repeat(np.arange(10), 6)
-    data = np.stack([rng.normal(speakers, 0.1), np.ones(60)], -1)
-    by_speaker = st.bootstrap(data, clusters=speakers.tolist())
-    by_utterance = st.bootstrap(data)
-    assert by_speaker.value == by_utterance.value
-    assert _width(by_speaker) > 2 * _width(by_utterance)
-
-
 def test_seeds_are_averaged_before_drawing() -> None:
     """Copies of an utterance under other seeds must not shrink the interval."""
     data = columns(np.random.default_rng(0), 30, 0.2)
@@ -336,9 +325,3 @@ def test_holm() -> None:
     assert st.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert st.holm([]) == []
     assert st.holm([0.9, 0.8]) == [1.0, 1.0]
-
-
-def _width(figure: st.Measure) -> float:
-    assert figure.low is not None
-    assert figure.high is not None
-    return figure.high - figure.low
