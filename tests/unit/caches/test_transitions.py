@@ -87,17 +87,9 @@ def test_of_layers_the_first_is_counted(tmp_path: Path, kind: Any) -> None:
     assert list(zip(found.rows, found.columns, strict=True)) == [(3, 4), (4, 3)]
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ([[[1, 2]], []], "a.parquet has a row without layers of codes"),
-        ([[1, -4, 7]], "a.parquet has code -4, the codec has 0 to 11"),
-        ([[1, 12]], "a.parquet has code 12, the codec has 0 to 11"),
-    ],
-)
-def test_codes_that_are_none_are_told(tmp_path: Path, rows: list[Any], message: str) -> None:
-    pq.write_table(pa.table({"codes": rows}), tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match=message):
+def test_a_row_without_layers_is_told(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"codes": [[[1, 2]], []]}), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=r"a.parquet has a row without layers of codes"):
         count_bigrams([tmp_path / "a.parquet"], SIZE, column="codes")
 
 
