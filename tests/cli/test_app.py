@@ -24,6 +24,10 @@ pytestmark = pytest.mark.usefixtures("stub_decode")
         ("~rule", ["rule.name is not set; give rule.name=<value>"]),
         ("out=???", ["out is not set; give out=<value>"]),
         ("zzz=3", ["unknown key zzz", "--help"]),
+        # groups, once told to be keys of something else
+        ("methd=ssd", ["did you mean method?"]),
+        ("experimnt=ssd/table3", ["did you mean experiment?"]),
+        ("taget=tiny", ["did you mean target?"]),
         ("limit=three", ["limit=three", "Integer"]),
         ("limit=1.5", ["limit=1.5", "Integer"]),
         ("system=foo", ["system=foo", "target, draft, speculative", "codec, reference"]),
@@ -201,18 +205,6 @@ def test_completion_offers_choices_and_no_schemas(
     words = capfd.readouterr().out.split()
     assert any(word.startswith(offered) for word in words)
     assert hidden not in words
-
-
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [("methd=ssd", "method"), ("experimnt=ssd/table3", "experiment"), ("taget=tiny", "target")],
-)
-def test_a_misspelt_group_is_recognised(
-    capsys: pytest.CaptureFixture[str], typed: str, meant: str
-) -> None:
-    """`methd=ssd` was told to be a key of something else."""
-    assert decode([typed]) == app.BAD_INPUT
-    assert f"did you mean {meant}?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
