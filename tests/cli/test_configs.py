@@ -125,11 +125,6 @@ def test_methods(method: str, system: System, rule: str, beta: float) -> None:
     assert getattr(config.rule, "beta", 0.0) == beta
 
 
-def test_the_papers_defaults_are_ours() -> None:
-    config = command("sst-decode").compose(["experiment=ssd/table1", "method=ssd"])
-    assert (config.lookahead, config.rule.beta) == (3, 0.4)
-
-
 def test_own_values_win_over_a_methods() -> None:
     main = command("sst-decode")
     assert main.compose(["method=ssd", "rule.beta=0.2"]).rule.beta == 0.2
