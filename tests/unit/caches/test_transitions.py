@@ -136,25 +136,6 @@ def test_the_store_finds_what_it_made_and_shipped_counts_equal_it(
             assert facts["bigrams"] == expected_counts().sum()
 
 
-def test_shipped_counts_may_be_large(
-    config: TransitionsConfig, codec: Path, tmp_path: Path
-) -> None:
-    """Small ones take two bytes; of 65,536 nothing would be left."""
-    entry = find_or_count(config, ("tiny", codec), SIZE)
-    export_counts(entry, tmp_path)
-    with np.load(tmp_path / "counts.npz") as shipped:
-        assert {shipped[name].dtype.name for name in ("lengths", "columns", "counts")} == {"uint16"}
-    many = entry.arrays["counts"].astype(np.int64)
-    many[0] = 2**16
-    export_counts(dataclasses.replace(entry, arrays={**entry.arrays, "counts": many}), tmp_path)
-    named = dataclasses.replace(config, path=str(tmp_path))
-    _, facts = transitions.transitions(named, ("tiny", codec), SIZE)
-    assert facts["bigrams"] == many.sum()
-    assert facts["distinct"] == len(many)
-    with np.load(tmp_path / "counts.npz") as shipped:
-        assert (shipped["counts"] == many).all()
-
-
 @pytest.mark.parametrize(
     ("size", "row", "count", "kind"),
     [

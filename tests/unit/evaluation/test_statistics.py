@@ -232,18 +232,6 @@ def test_seeds_that_are_all_alike_show_what_three_can_show() -> None:
     assert st.welch(low, high) == pytest.approx(2 / 20)
 
 
-def test_paired_bootstrap_sees_a_difference_and_equality() -> None:
-    rng = np.random.default_rng(0)
-    a = columns(rng, 60, 0.1)
-    worse = a + np.array([1.0, 0.0]) * (np.arange(60) % 2)[:, None]
-    result = st.paired_bootstrap(a, worse, draws=2000)
-    assert result.value == pytest.approx(30 / a[:, 1].sum())
-    assert result.p == pytest.approx(1 / 2001)
-    assert result.low is not None
-    assert result.low > 0
-    assert st.paired_bootstrap(a, a, draws=500).p == 1.0
-
-
 def test_interval_excludes_zero_where_p_is_small() -> None:
     rng = np.random.default_rng(1)
     for i in range(50):
