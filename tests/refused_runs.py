@@ -194,7 +194,7 @@ REFUSED_OF_RUNS: dict[str, tuple[str, dict[str, str]]] = {
                     "object": ":1: id is missing",
                     "no_audio": ":1: audio is missing; give text in quotes",
                     "twice": ": id a is there twice; give each",
-                    "disks": "",
+                    "disks": ": id e\u0301 is there twice, as \u00e9, on disks that ignore case",
                     "binary": "",
                     "latin": "",
                     "no_id": ":1: id is missing",
@@ -210,7 +210,10 @@ REFUSED_OF_RUNS: dict[str, tuple[str, dict[str, str]]] = {
             "paper=bible": "bible",
             "paper=frontier runs={w}/stores": "stores holds no run; run sst-decode",
             "paper=claims runs={t}": "holds no run; run sst-decode",
-            "paper=SSD": "paper=SSD has no report; use ssd, pcg, mtp, tiny, streaming, frontier, ",
+            "paper=SSD": (
+                "paper=SSD has no report; use ssd, pcg, mtp, tiny, streaming, frontier, drafters, "
+                "speeds, claims, retest, late or all"
+            ),
             "out={w}/list.jsonl": "list.jsonl",
             "page=maybe": "page=maybe",
         },
