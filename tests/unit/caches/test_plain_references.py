@@ -235,6 +235,45 @@ def test_codes_beyond_the_codecs_are_told(tmp_path: Path, code: int, size: int) 
         count_bigrams([path], size, column="codes")
 
 
+def test_sums_are_merged_when_what_is_new_outgrows_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bigrams, "CHUNK", 3)
+    sums, merges = bigrams._Sums(), []
+    for keys in ([4, 7], [4], [1], [0, 4, 9], [5], [0, 1, 2, 3, 4, 5], [6]):
+        sums.add(np.array(keys), np.full(len(keys), 2))
+        merges.append(len(sums.merged[0]))
+    assert merges == [0, 0, 3, 3, 6, 6, 9]  # 3 new ones are not above 3, nor 6 above 6
+    sums.add(np.array([8]), np.array([1]))
+    keys, counts = sums.total()
+    assert dict(zip(keys.tolist(), counts.tolist(), strict=True)) == {
+        0: 4,
+        1: 4,
+        2: 2,
+        3: 2,
+        4: 8,
+        5: 4,
+        6: 2,
+        7: 2,
+        8: 1,
+        9: 2,
+    }
+    assert keys.tolist() == sorted(keys.tolist())
+    again = sums.total()
+    assert again[0] is keys
+
+
+@pytest.mark.parametrize("count", [3, 4, 5])
+def test_distinct_keys_by_table_or_by_sorting(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table of all 16 pairs once there are at least four times as few of them as keys."""
+    keys, sorts = np.array([3, 1, 3, 0, 3])[:count], []
+    unique = np.unique
+    monkeypatch.setattr(np, "unique", lambda *a, **b: sorts.append(1) or unique(*a, **b))
+    found, counts = bigrams.distinct(keys, 4)
+    expected = Counter(keys.tolist())
+    assert dict(zip(found.tolist(), counts.tolist(), strict=True)) == expected
+    assert found.tolist() == sorted(expected)
+    assert len(sorts) == (count < 4)
+
+
 def test_totals_are_counted_in_eight_bytes() -> None:
     counts = np.full(3, 2**30, np.int32)
     large = Bigrams(np.array([0, 1, 3]), np.array([0, 0, 1]), counts, np.array([1, 2]))
