@@ -43,6 +43,7 @@ FINE, FINE_SEEDS, EVEN = "fine_drafts", "fine_drafts/training_seeds", "fine_draf
 FINE_SSD = [f"{SSD3}0-{one}" for one in ("6e631810", "157a55f9", "43190ba1")]
 FINE_PCG = [f"{PCG}0-{one}" for one in ("f022bf08", "5f1339cd", "6c7a324b")]
 EVEN_PCG = f"{GROUPS}241-k3-s0-41f1a1dc"
+SPOKEN_PCG = f"{GROUPS}230-k3-s0-04d8182e"
 SPOKEN, SPOKEN_SEEDS, SAMPLER = "sentences", "sentences/training_seeds", "sentences/pcg_sampler"
 OTHER_LAYERS = "sentences/layer_seeds"
 EXACT1, TOLERANT1 = (
@@ -97,7 +98,7 @@ PAIRS = [  # table, key of its row, column, folder, the runs of both
     (f"{EVEN}/draft_quality", "even8", "advantage", EVEN, EVEN_PCG, f"{SSD3}0-1806"),
     (f"{SPOKEN}/draft_quality", "layers15", "advantage", SPOKEN, f"{GROUPS}125-", f"{SSD4}0-4b7a"),
     (SPOKEN_SEEDS, "draft1", "ssd_0.4_cost", f"{SPOKEN}/seeds", f"{EXACT}0-a307", f"{SSD4}0-8d08"),
-    (SPOKEN_SEEDS, "draft1", "pcg_230_gain", f"{SPOKEN}/seeds", f"{SSD4}0-8d08", f"{GROUPS}230-"),
+    (SPOKEN_SEEDS, "draft1", "pcg_230_gain", f"{SPOKEN}/seeds", f"{SSD4}0-8d08", SPOKEN_PCG),
     (f"{OTHER_LAYERS}/training_seeds", "recurrent1", "cost", OTHER_LAYERS, EXACT1, TOLERANT1),
     (f"{SAMPLER}/pcg/table2", "10.3", "wer_minus_target", SAMPLER, "target-s0", "swap-m10.3-s0"),
 ]
