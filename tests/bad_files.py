@@ -127,7 +127,11 @@ LISTS: dict[str, Any] = {
     "speaker_number": {"speaker": 5},
     "reference_number": {"reference_audio": 5},
     "seen_text": {"seen": "yes"},
-    "twice": json.dumps(ROW) + "\n" + json.dumps(ROW) + "\n",
+    "twice": "".join(json.dumps(ROW | {"audio": "c"}) + "\n" for _ in "ab"),
+    "disks": "".join(
+        json.dumps(ROW | {"id": key, "audio": "c"}) + "\n" for key in ("\u00e9", "e\u0301")
+    ),
+    "no_audio": {"prompt_audio": None},
 }
 
 

@@ -1,18 +1,18 @@
 """Read the scores and records that ship beside the tables, and compare cells with them."""
 
-import csv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from csv_rows import by_key
 from keep_runs import archive
 from score_index import unpacked
+from shipped import read_csv
 
 from speculative_tts.evaluation.compare import compare_rows
-from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.rows import ScoreRow, read_row
-from speculative_tts.evaluation.summary import Bootstrap, interval
+from speculative_tts.evaluation.summary import Bootstrap
 
 RESULTS = Path(__file__).parent.parent / "results"
 PERCENT = {"wer": 100.0}  # what a table prints in percent or points
@@ -35,9 +35,8 @@ def scores(folder: str, name: str) -> list[ScoreRow]:
 
 def scores_of(table: str, key: str) -> list[ScoreRow]:
     """Return the scores that a row's word errors follow from, by the index of them."""
-    with (RESULTS / "scores.csv").open() as file:
-        cell = (table, key, "wer")
-        row = next(r for r in csv.DictReader(file) if (r["table"], r["key"], r["column"]) == cell)
+    cell, index = (table, key, "wer"), read_csv(RESULTS / "scores.csv")
+    row = next(r for r in index if (r["table"], r["key"], r["column"]) == cell)
     return [one for name in row["runs"].split() for one in scores(row["folder"], name)]
 
 
@@ -50,38 +49,20 @@ def tokens_a_round(folder: str, name: str) -> float:
 
 def cells(table: str, key: str) -> Cells:
     """Return a row of a table, by its key."""
-    with (RESULTS / f"{table}.csv").open() as file:
-        return next(row for row in csv.DictReader(file) if row["key"] == key)
+    return by_key(RESULTS / f"{table}.csv")[key]
 
 
 def difference(a: list[ScoreRow], b: list[ScoreRow], metric: str) -> tuple[float, float, float]:
     """Return the paired difference, b minus a, with its interval."""
     found = compare_rows(a, b, metric, Bootstrap())
-    return _known(found.value, found.low, found.high)
-
-
-def assert_cell(
-    rows: list[ScoreRow], metric: str, printed: Cells, column: str | None = None
-) -> None:
-    """Hold a figure and its interval against those of a table's row; `column` is the metric's."""
-    found = interval(rows, METRICS[metric], Bootstrap())
-    _hold(_known(found.value, found.low, found.high), metric, printed, column or metric)
+    value, low, high = (one for one in (found.value, found.low, found.high) if one is not None)
+    return value, low, high
 
 
 def assert_difference(
     a: list[ScoreRow], b: list[ScoreRow], metric: str, printed: Cells, column: str
 ) -> None:
     """Hold the paired difference, b minus a, against that of a table's row."""
-    _hold(difference(a, b, metric), metric, printed, column)
-
-
-def _known(*values: float | None) -> tuple[float, float, float]:
-    value, low, high = (one for one in values if one is not None)
-    return value, low, high
-
-
-def _hold(found: tuple[float, ...], metric: str, printed: Cells, column: str) -> None:
-    names = (column, f"{column}_low", f"{column}_high")
-    wanted = [float(printed[name]) for name in names]
-    # six digits are printed
-    assert [PERCENT.get(metric, 1.0) * one for one in found] == pytest.approx(wanted, rel=1e-5)
+    found = [PERCENT.get(metric, 1.0) * one for one in difference(a, b, metric)]
+    wanted = [float(printed[f"{column}{end}"]) for end in ("", "_low", "_high")]
+    assert found == pytest.approx(wanted, rel=1e-5)  # six digits are printed

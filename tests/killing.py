@@ -4,7 +4,7 @@ A moment is drawn by what a command has written, so that it does not depend on h
 machine is; a third of them come soon after the start, while nothing is written yet.
 """
 
-import json
+import glob
 import os
 import shutil
 import signal
@@ -17,6 +17,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from run_records import records, untimed
+
 from speculative_tts.workers import LOST_COPY
 
 SMALL = {"object_store_memory": 80 << 20}  # bytes, about the least that Ray takes
@@ -28,11 +30,6 @@ ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",
 }
-CLOCKS = (
-    *("lm_seconds", "baseline_seconds", "baseline_tokens", "split", "nar_seconds"),
-    *("prefill_seconds", "baseline_prefill_seconds"),
-)
-CLOCKS += ("codec_seconds",)
 Kill = Callable[[subprocess.Popen[bytes], Random], bool]
 
 
@@ -130,10 +127,9 @@ def untimed_runs(out: Path) -> dict[str, tuple[list[object], dict[str, bytes]]]:
     """By run: records without their times, and audio."""
     found = {}
     for done in out.glob("*/DONE"):
-        rows = map(json.loads, (done.parent / "records.jsonl").read_text().splitlines())
-        records = [{key: row[key] for key in row if key not in CLOCKS} for row in rows]
         audio = {path.name: path.read_bytes() for path in (done.parent / "audio").iterdir()}
-        found[done.parent.name] = records, audio
+        rows = records(out, glob.escape(done.parent.name))
+        found[done.parent.name] = untimed(rows), audio
     return found
 
 

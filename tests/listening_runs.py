@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scored_runs
 import soundfile
 
 from speculative_tts.commands.listen import main
@@ -30,21 +31,9 @@ def make_runs(folder: Path, names: list[str], n: int = 12, seconds: float = 0.3)
 
 
 def record(key: str, speaker: str, text: str = "alpha two") -> DecodeRecord:
-    return DecodeRecord(
-        id=key,
-        speaker=speaker,
-        text=text,
-        prompt_text="bravo",
-        prompt_audio=f"../recordings/p{speaker[-1]}.wav",
-        reference_audio=f"../recordings/{key}.wav",
-        seed=0,
-        audio=f"audio/{key}.wav",
-        codes=[1, 2],
-        tokens=3,
-        stop="stop_id",
-        audio_seconds=0.3,
-        lm_seconds=0.1,
-    )
+    voice = f"../recordings/p{speaker[-1]}.wav"
+    own = {"speaker": speaker, "text": text, "prompt_text": "bravo", "prompt_audio": voice}
+    return scored_runs.record(key, reference_audio=f"../recordings/{key}.wav", **own)
 
 
 def speech(path: Path, rng: np.random.Generator, seconds: float, loudness: float = 0.2) -> None:

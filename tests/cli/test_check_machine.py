@@ -1,18 +1,17 @@
 """sst-check judges: what is here and what gets the rest; the probe behind the GPU hours."""
 
-import math
+import json
 from pathlib import Path
 
 import pytest
 import torch
-import yaml
-from hydra.core.override_parser.overrides_parser import OverridesParser
+from experiment_points import names, points
+from settings_read import read_of
 
 from speculative_tts.commands.check import main
-from speculative_tts.commands.decode import main as decode
 from speculative_tts.costs import hours
 from speculative_tts.costs.hours import JOBS, Job, estimate
-from speculative_tts.runs.naming import settings
+from speculative_tts.reporting.experiments import PAPERS_OWN
 from speculative_tts.schema.decode import System
 from speculative_tts.schema.evaluate import Paper
 
@@ -57,20 +56,8 @@ def test_runs_are_those_of_the_experiments(job: Job) -> None:
 
     Values of a setting that a system does not read make one run.
     """
-    counted = 0
-    folder = Path(__file__).parents[2] / "configs/experiment" / job.paper.name
-    for path in sorted(folder.glob("paper_*.yaml")):
-        experiment = f"experiment={job.paper.name}/{path.stem}"
-        swept = yaml.safe_load(path.read_text()).get("hydra", {"sweeper": {"params": {}}})
-        params = swept["sweeper"]["params"]
-        axes = OverridesParser.create().parse_overrides([f"{k}={v}" for k, v in params.items()])
-        values = [
-            [f"{axis.get_key_element()}={value}" for value in axis.sweep_string_iterator()]
-            for axis in axes
-        ]
-        for one in values[0] if values else [experiment]:
-            config = decode.compose([experiment, one, *(axis[0] for axis in values[1:])])
-            known = settings(config)
-            read = [axis for axis in values[1:] if axis[0].split(".")[0].split("=")[0] in known]
-            counted += (config.system in SPOKEN) * math.prod(map(len, read))
-    assert counted == job.runs
+    made = [
+        {json.dumps(read_of(point)) for point in points(name) if System[point["system"]] in SPOKEN}
+        for name in names(job.paper.name, PAPERS_OWN)
+    ]
+    assert sum(map(len, made)) == job.runs

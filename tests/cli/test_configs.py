@@ -125,11 +125,6 @@ def test_methods(method: str, system: System, rule: str, beta: float) -> None:
     assert getattr(config.rule, "beta", 0.0) == beta
 
 
-def test_the_papers_defaults_are_ours() -> None:
-    config = command("sst-decode").compose(["experiment=ssd/table1", "method=ssd"])
-    assert (config.lookahead, config.rule.beta) == (3, 0.4)
-
-
 def test_own_values_win_over_a_methods() -> None:
     main = command("sst-decode")
     assert main.compose(["method=ssd", "rule.beta=0.2"]).rule.beta == 0.2
@@ -150,32 +145,6 @@ def test_a_rules_own_setting_asks_for_the_rule(
 ) -> None:
     found = command("sst-decode").compose(overrides).rule
     assert (found.name, getattr(found, "beta", 0.0)) == (rule, beta)
-
-
-@pytest.mark.parametrize(
-    ("overrides", "told"),
-    [
-        (["rule=exact", "rule.beta=0.2"], "rule.beta is a key of rule=tolerance, and another was"),
-        (["method=pcg", "rule.beta=0.2"], "rule.beta is a key of rule=tolerance"),
-        (["method=ssd", "rule.groups.cap=9"], "rule.groups.cap is a key of rule=group"),
-        (["rule=tolerance", "+rule.groups.cap=9"], "rule.groups is a key of rule=group"),
-        (["method=ssd", "rule.block=true"], "rule.block is a key of rule=exact or rule=group"),
-        (
-            ["rule.name=tolerance"],
-            "rule.name=tolerance renames rule=exact; give rule=<",
-        ),
-        (
-            ["drafter.name=heads"],
-            "drafter.name=heads renames drafter=lm; give drafter=<",
-        ),
-    ],
-)
-def test_a_key_that_a_rule_does_not_have_is_refused(
-    overrides: list[str], told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It once was read by nobody, in silence."""
-    assert command("sst-decode")(overrides) == 2
-    assert told in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("program", sorted(PROJECT["scripts"]))

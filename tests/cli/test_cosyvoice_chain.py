@@ -14,6 +14,7 @@ import soundfile
 import torch
 from cosyvoice_folders import write_official
 from official_cosyvoice import official
+from run_records import records
 from small_target import save_codes
 
 from speculative_tts.assets import resolve
@@ -72,7 +73,7 @@ def test_groups_decode_eval_and_report(root: Path, tmp_path: Path) -> None:
     for folder in folders:
         config = json.loads((folder / "config.json").read_text())
         assert (config["sampling"]["ras_window"], config["sampling"]["ras_tau"]) == (10, 0.1)
-        (row,) = map(json.loads, (folder / "records.jsonl").read_text().splitlines())
+        (row,) = records(runs, folder.name)
         assert all(0 <= code < TINY_CODES for code in row["codes"])
     assert evaluate.main([f"runs={runs}", "metrics=[wer]", "workers=1", "draws=100"]) == 0
     assert report.main([f"runs={runs}", f"out={tmp_path / 'results'}"]) == 0
@@ -90,7 +91,7 @@ def test_cosyvoice_3_learns_from_a_corpus_and_speaks_a_list(tmp_path: Path) -> N
     short = ["sampling.min_tokens_per_word=0.2", "sampling.max_tokens_per_word=0.5"]
     run = [f"draft.path={tmp_path / 'draft'}", "limit=1", "runtime.warmup=0", "instrument=0"]
     assert decode.main([*target, *short, *run, f"out={tmp_path / 'runs'}"]) == 0
-    (row,) = map(json.loads, next(tmp_path.glob("runs/*/records.jsonl")).read_text().splitlines())
+    (row,) = records(tmp_path / "runs")
     assert row["tokens"] > 0
 
 

@@ -1,11 +1,13 @@
 """A talker by the commands: decoded with and without drafts, its codes counted; what it has not."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from csm_folders import GOLDEN
+from run_records import records
 
 from speculative_tts.codecs.audio import read_wave, wav_bytes
 from speculative_tts.commands import bench, decode, train_draft, train_heads
@@ -28,11 +30,6 @@ def settings(place: Path) -> list[str]:
     return [*TALKER, *run, "timing=1", "instrument=1"]
 
 
-def records(place: Path, name: str) -> list[dict[str, object]]:
-    (path,) = (place / "runs").glob(f"{name}/records.jsonl")
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 def test_frames_are_counted_and_heard(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Without drafts every code is a step; with them fewer rounds make as many codes."""
     given = settings(tmp_path)
@@ -43,7 +40,7 @@ def test_frames_are_counted_and_heard(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert decode.main([*given, "rule=group", "rule.groups.mean_size=2", "drafter=codebooks"]) == 0
     names = ("target-*", "*-exact-k3-codebooks-plain-*", "*-exact-k3-lookup-*", "*-group-*")
     for name in names:
-        made = records(tmp_path, name)
+        made = records(tmp_path / "runs", name)
         assert [row["id"] for row in made] == ["plain", "voiced"]
         for row in made:
             codes = np.array(row["codes"]).reshape(-1, 6)
@@ -51,9 +48,9 @@ def test_frames_are_counted_and_heard(tmp_path: Path, capfd: pytest.CaptureFixtu
             assert (row["frames"], row["codebooks"]) == (len(codes), 6)
             heard = int((codes % 19 < 16).all(1).sum())  # a frame with another code has no sound
             assert row["audio_seconds"] == pytest.approx(0.08 * heard or 0.1)
-    (first, _) = records(tmp_path, names[1])
-    assert 0 < first["accepted"] < first["drafted"]  # type: ignore[operator]
-    assert first["rounds"] == first["tokens"] - 1 - first["accepted"]  # type: ignore[operator]
+    (first, _) = records(tmp_path / "runs", names[1])
+    assert 0 < first["accepted"] < first["drafted"]
+    assert first["rounds"] == first["tokens"] - 1 - first["accepted"]
 
 
 def test_without_mimi_codes_are_kept_and_waves_are_silent(tmp_path: Path) -> None:
@@ -62,8 +59,8 @@ def test_without_mimi_codes_are_kept_and_waves_are_silent(tmp_path: Path) -> Non
     (tmp_path / "list.jsonl").write_text('{"id": "plain", "text": "Nine boats."}\n')
     codes = ["codec.name=codes", f"codec.path={tmp_path}"]
     assert decode.main([*given, *codes, "method=target"]) == 0
-    (made,) = records(tmp_path, "target-*")
-    assert len(made["codes"]) == 54  # type: ignore[arg-type]
+    (made,) = records(tmp_path / "runs", "target-*")
+    assert len(made["codes"]) == 54
     (audio,) = (tmp_path / "runs").glob("target-*/audio/plain.wav")
     assert not read_wave(audio, 24_000).any()
 
@@ -99,8 +96,7 @@ def test_what_a_talker_has_not_is_refused_in_a_line(
     assert decode.main([*settings(tmp_path), *asked]) == 2
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert error.startswith("sst-decode: error: ")
-    with pytest.raises(ValueError, match=message):
-        raise ValueError(error)
+    assert re.search(message, error)
     assert not any(path.read_text() for path in (tmp_path / "runs").glob("*/records.jsonl"))
 
 

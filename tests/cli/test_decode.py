@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+from fake_models import N_CODES, WORDS, FakeModels, write_fake_models
+from run_records import records
 from safetensors.torch import load_file, save_file
 
 from speculative_tts.commands import decode
@@ -14,17 +16,6 @@ from speculative_tts.decoding import builder as parts
 from speculative_tts.files import held
 from speculative_tts.records import read_jsonl, write_jsonl
 from speculative_tts.runs.naming import run_name
-from tests.fake_models import N_CODES, WORDS, FakeModels, write_fake_models
-
-CLOCKS = {
-    *("lm_seconds", "baseline_seconds", "split", "codec_seconds"),
-    *("prefill_seconds", "baseline_prefill_seconds"),
-}
-
-
-def records(folder: Path) -> list[dict[str, object]]:
-    rows = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in row.items() if k not in CLOCKS} for row in rows]
 
 
 def only(folder: Path, pattern: str = "*") -> Path:
@@ -49,7 +40,7 @@ def test_a_sweep_makes_a_run_folder_per_point_and_is_skipped_when_done(
         "speculative-tolerance-b0.4-k3-s0",
     ]
     run = only(tmp_path, "*b0.4*")
-    rows = records(run)
+    rows = records(tmp_path, "*b0.4*")
     assert [row["id"] for row in rows] == ["u0", "u3"]  # limit spreads over the list
     assert all((run / str(row["audio"])).stat().st_size > 44 for row in rows)
     assert all(
@@ -74,7 +65,7 @@ def test_a_run_ends_with_what_it_found(
     where, found, following = capsys.readouterr().out.splitlines()
     assert where.startswith(f"{tmp_path}/speculative-tolerance-b0.4-k3-s0-")
     assert re.search(r"^  \d+\.\d\d times the target alone on this machine \(6 utter", found)
-    rows = read_jsonl(only(tmp_path, "*/records.jsonl"))
+    rows = records(tmp_path)
     drafted, accepted = np.sum([(row["drafted"], row["accepted"]) for row in rows], axis=0)
     assert f"accepted {accepted / drafted:.3f} of the drafted tokens, " in found
     assert "tokens a round, first audio after " in found
@@ -97,9 +88,9 @@ def test_a_model_that_breaks_down_costs_its_utterances_only(
         assert decode.main(arguments) == 1
         run = only(tmp_path / "runs", "spec*")
         assert not (run / "DONE").exists()
-        assert [row["id"] for row in records(run)] == ["u0", "u1", "u3", "u4"]
-        failed = [json.loads(line) for line in (run / "failed.jsonl").read_text().splitlines()]
-        assert [row["id"] for row in failed] == ["u2", "u5"]
+        made = records(tmp_path / "runs", "spec*")
+        assert [row["id"] for row in made] == ["u0", "u1", "u3", "u4"]
+        assert [row["id"] for row in read_jsonl(run / "failed.jsonl")] == ["u2", "u5"]
         told = capsys.readouterr().err.splitlines()[-1]
         assert "2 of 6 utterances failed" in told
         assert ": no law for token 0: logits are NaN or infinite" in told
@@ -121,7 +112,8 @@ def test_a_prompt_without_a_voice_costs_its_utterances_only(
     for _ in range(2):
         assert decode.main(arguments) == 1
         run = only(tmp_path / "runs", "spec*")
-        assert [row["id"] for row in records(run)] == ["u0", "u2", "u3", "u5"]
+        made = records(tmp_path / "runs", "spec*")
+        assert [row["id"] for row in made] == ["u0", "u2", "u3", "u5"]
         failed = {row["id"]: row["error"] for row in read_jsonl(run / "failed.jsonl")}
         assert "u1.wav is silent: it has no voice to follow; give" in failed["u1"]
         assert "u4.wav holds samples that are NaN or infinite; give another" in failed["u4"]
@@ -170,14 +162,12 @@ def test_systems_without_a_model_copy_and_resynthesise_the_reference(
 
     monkeypatch.setattr(parts, "load_speech_lm", load)
     monkeypatch.setattr(parts, "load_refiner", load)
-    assert (
-        decode.main([*models.overrides, f"out={tmp_path}", "limit=1", "system=reference,codec"])
-        == 0
-    )
+    given = [*models.overrides, f"out={tmp_path}", "limit=1", "system=reference,codec"]
+    assert decode.main(given) == 0
     reference, rate = soundfile.read(only(tmp_path, "reference-*") / "audio/u0.wav")
     original, _ = soundfile.read(models.root / "prompt1.wav")
     assert rate == 16_000
     assert abs(reference - original).max() < 1e-3
-    (row,) = records(only(tmp_path, "codec-*"))
+    (row,) = records(tmp_path, "codec-*")
     assert row["rounds"] == 0
     assert len(row["codes"]) == len(original) // 640

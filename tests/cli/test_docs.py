@@ -1,17 +1,16 @@
 """The documentation as pages: nothing is fetched, nothing leads nowhere; the tutorial runs."""
 
 import base64
-import importlib.util
 import io
 import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+import run_notebook
 import soundfile
 
 from speculative_tts.api import Speech
@@ -23,15 +22,6 @@ pytest.importorskip("mkdocstrings", reason="mkdocstrings is not here: pip instal
 pytestmark = pytest.mark.whole
 ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "docs" / "tutorial.ipynb"
-
-
-def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 class Page(HTMLParser):
@@ -102,7 +92,8 @@ def test_promised_names_are_described(site: Path) -> None:
 
 
 def test_links_lead_to_pages_or_are_text() -> None:
-    pages = script("site_pages")
+    import site_pages as pages
+
     known = pages.places()
     link = pages.LINK.search("see [there](no-such-page.md)")
     assert pages.relink(link, "docs/api.md", known) == "[there](no-such-page.md)"  # mkdocs tells
@@ -125,7 +116,7 @@ def test_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     cells = json.loads(NOTEBOOK.read_text())["cells"]
     kept = [sorted(one.get("data", one)) for one in outputs(cells)]
     assert NOTEBOOK.stat().st_size < 60_000
-    script("run_notebook").run(cells)
+    run_notebook.run(cells)
     assert [sorted(one.get("data", one)) for one in outputs(cells)] == kept
     said = ["".join(one["text"]) for one in outputs(cells) if "text" in one]
     assert any("drafted tokens were accepted" in text for text in said)

@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_records import records
 
 from speculative_tts.assets import resolve
 from speculative_tts.commands import decode, eval, precompute  # noqa: A004
+from speculative_tts.records import read_jsonl
 
 PARTS = ["target=tiny_fine", "runtime.warmup=0", "limit=6", "baseline=false", "instrument=0"]
 COARSE_CODES = 2048
@@ -17,8 +19,7 @@ SHIPPED_MEGABYTES = 100
 def decoded(out: Path, *options: str) -> list[dict[str, Any]]:
     """The records of a run, in the list's order."""
     assert decode.main([*PARTS, *options, "timing=0", f"out={out}"]) == 0
-    (path,) = out.rglob("records.jsonl")
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return records(out)
 
 
 def test_what_it_says_is_heard(tmp_path: Path) -> None:
@@ -28,7 +29,7 @@ def test_what_it_says_is_heard(tmp_path: Path) -> None:
     assert max(code for row in rows for code in row["codes"]) > COARSE_CODES
     assert eval.main([f"runs={tmp_path}", "metrics=[wer]", "workers=1"]) == 0
     (path,) = tmp_path.rglob("scores.jsonl")
-    scores = [json.loads(line) for line in path.read_text().splitlines()]
+    scores = list(read_jsonl(path))
     errors = sum(s["substitutions"] + s["deletions"] + s["insertions"] for s in scores)
     assert errors <= 0.16 * sum(s["words"] for s in scores)
 

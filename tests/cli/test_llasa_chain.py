@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from fake_models import write_codec, write_fake_models
+from run_records import records
 from safetensors.torch import load_file
 from small_target import save_codes
 from transformers import Xcodec2Config, Xcodec2Model
@@ -82,7 +83,7 @@ def test_the_chain_from_draft_to_report(root: Path, capsys: pytest.CaptureFixtur
     assert config["sampling"]["top_k"] == 50  # transformers' default, written out
     assert config["sampling"]["text_rows"] is True
     assert config["target"]["rows"]["date"] == "26 Jul 2024"
-    rows = [json.loads(line) for line in (run / "records.jsonl").read_text().splitlines()]
+    rows = records(root / "runs", "speculative-group-*")
     assert all(max(row["codes"]) < N_CODES for row in rows if row["codes"])
     assert sum(row["rounds"] for row in rows) > 0
 
@@ -96,7 +97,7 @@ def test_the_1b_drafts_for_the_8b_and_a_cut_head_is_recorded(root: Path) -> None
     assert decode.main([*common, "sampling.temperature=0", "sampling.max_tokens_per_word=8"]) == 0
     (run,) = (root / "cut").glob("speculative-exact-*")
     assert json.loads((run / "config.json").read_text())["sampling"]["text_rows"] is False
-    (row,) = (json.loads(line) for line in (run / "records.jsonl").read_text().splitlines())
+    (row,) = records(root / "cut")
     assert row["tokens"] == row["baseline_tokens"]  # greedy: the baseline's tokens
 
 
@@ -109,7 +110,7 @@ def test_pcg_with_its_papers_sampler_may_say_text(root: Path) -> None:
     (run,) = (root / "whole").glob("speculative-group-*")
     sampling = json.loads((run / "config.json").read_text())["sampling"]
     assert (sampling["top_k"], sampling["top_p"], sampling["text_rows"]) == (0, 1.0, True)
-    rows = [json.loads(line) for line in (run / "records.jsonl").read_text().splitlines()]
+    rows = records(root / "whole")
     assert any(len(row["codes"]) < row["tokens"] for row in rows)  # some were text
     assert all(0 <= code < N_CODES for row in rows for code in row["codes"])
 
@@ -125,11 +126,12 @@ def test_audio_is_decoded_behind_its_prompt(root: Path) -> None:
     assert decode.main([*common, "method=target"]) == 0
     assert decode.main([*common, "method=swap", *groups]) == 0
     codec = load_codec("xcodec2", root / "xcodec2")
-    for records in (root / "card").glob("*/records.jsonl"):
-        (row,) = map(json.loads, records.read_text().splitlines())
+    for name in ("target-*", "swap-*"):
+        (row,) = records(root / "card", name)
         prompt = codec.encode(read_wave(Path(row["prompt_audio"]), 16_000))
         whole = codec.decode(np.concatenate([prompt, row["codes"]]))
-        wave = read_wave(records.parent / row["audio"], 16_000)
+        (audio,) = (root / "card").glob(f"{name}/{row['audio']}")
+        wave = read_wave(audio, 16_000)
         np.testing.assert_allclose(wave, np.clip(whole[320 * len(prompt) :], -1, 1), atol=1e-4)
 
 
@@ -147,7 +149,6 @@ def test_heads_of_a_llasa_speak(root: Path) -> None:
     run = [*decoding(root, root / "8b", "several"), *options, "sampling.text_rows=false"]
     assert decode.main([*run, "sampling.text_rows=true"]) == 2
     assert decode.main(run) == 0
-    (records,) = (root / "several").glob("*/records.jsonl")
-    rows = list(map(json.loads, records.read_text().splitlines()))
+    rows = records(root / "several")
     assert len(rows) == 2
     assert all(0 <= code < N_CODES for row in rows for code in row["codes"])

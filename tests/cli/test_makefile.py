@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from cli.test_paper_guide import LOOP
 
 from speculative_tts.commands import check, decode, report
 from speculative_tts.commands import eval as evaluate
@@ -22,16 +23,20 @@ COMMANDS = {
     "sst-eval": evaluate.main,
     "sst-report": report.main,
 }
-LOOP = re.compile(r"for one in ([^;]*); do (.*?); done")
+
+
+def said(*arguments: str) -> str:
+    """Return the lines that make would run."""
+    make = ["make", "-n", "--no-print-directory", *arguments]
+    return subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
 def planned(*arguments: str) -> list[list[str]]:
     """The sst-commands that make would run, loops and experiments written out."""
-    make = ["make", "-n", "--no-print-directory", *arguments]
-    out = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    out = LOOP.sub(
-        lambda m: "\n".join(m[2].replace("$one", one) for one in m[1].split()), out
-    ).replace(";", "\n")
+    each = LOOP.sub(
+        lambda m: "\n".join(m[2].replace("$one", one) for one in m[1].split()), said(*arguments)
+    )
+    out = each.replace(";", "\n")
     lines = [shlex.split(line.partition("||")[0]) for line in out.splitlines() if "sst-" in line]
     return [[Path(line[0]).name, *one] for line in lines for one in one_by_one(line[1:])]
 
@@ -112,7 +117,26 @@ def test_speeds_of_the_first_list_are_timed_as_registered() -> None:
 
 
 def test_another_environment_scores() -> None:
-    make = ["make", "-n", "pcg", "SCALE=paper", "SCORER=/env"]
-    out = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    out = said("pcg", "SCALE=paper", "SCORER=/env")
     assert "/env/bin/sst-eval runs=" in out
     assert '/env/bin/sst-check judges "only=[pcg]"' in out
+
+
+@pytest.mark.whole
+def test_make_results_is_what_writes_the_tables_that_ship() -> None:
+    def writing(name: str) -> list[str]:
+        writers = ("sst-report", "sst-bench", "benchmarks.")
+        return [one for one in said(name).splitlines() if any(each in one for each in writers)]
+
+    timed_seed, all_seeds = writing("results")[:4], writing("results")[4:]
+    assert all("out=runs/results" in line for line in timed_seed)  # a kill leaves what ships whole
+    assert len(all_seeds) == 16
+    assert all("out=results" in line for line in all_seeds)
+    papers = ("ssd", "pcg", "mtp", "claims")
+    others = (
+        *("tiny-system", "streaming", "frontier", "drafters", "speeds"),
+        *("samplers", "voices", "fresh", "bench"),
+    )
+    plain = [line for name in papers + others for line in writing(name)]
+    assert len(plain) == 13
+    assert not any("out=results" in line for line in plain)

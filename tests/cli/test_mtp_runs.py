@@ -8,14 +8,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from fake_models import N_CODES, FakeModels, write_codec, write_fake_models
+from run_records import records
+from valle_folders import write_valle
 
 from speculative_tts.codecs.tiny import ResidualTinyCodec
 from speculative_tts.commands.decode import main as decode
 from speculative_tts.commands.precompute import main as precompute
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.models.heads import HeadTensors, save_heads
-from tests.fake_models import N_CODES, FakeModels, write_codec, write_fake_models
-from tests.valle_folders import write_valle
 
 HEADS, LAYERS = 4, 3
 CPU = torch.device("cpu")
@@ -68,11 +69,6 @@ def arguments(models: FakeModels, kind: str, out: Path) -> list[str]:
     return [*own[kind], *common]
 
 
-def run_of(out: Path) -> Path:
-    (path,) = out.glob("multi_token-*/records.jsonl")
-    return path.parent
-
-
 @pytest.mark.parametrize(
     ("kind", "mode"), [("tiny", "none"), ("tiny", "sample"), ("valle", "best"), ("valle", "none")]
 )
@@ -81,8 +77,8 @@ def test_both_targets_with_and_without_a_path_search(
 ) -> None:
     extra = ["viterbi.boundary=true"] if mode == "best" else ["viterbi.candidates=perhead"]
     assert decode([*arguments(models, kind, tmp_path), f"viterbi.mode={mode}", *extra]) == 0
-    folder = run_of(tmp_path)
-    record = json.loads((folder / "records.jsonl").read_text())
+    (folder,) = tmp_path.glob("multi_token-*")
+    (record,) = records(tmp_path)
     assert record["tokens"] == record["unverified"] >= 8
     assert record["passes"] == -(-record["tokens"] // HEADS)
     assert record["dead_blocks"] == 0

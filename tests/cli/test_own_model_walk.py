@@ -3,7 +3,6 @@ from golden files and speech to drafters, sweeps, scores, a report and an export
 """
 
 import importlib
-import json
 import shlex
 import shutil
 from functools import partial
@@ -18,6 +17,7 @@ from test_paper_guide import ROOT, SCRIPTS, commands
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from speculative_tts.commands import check, speak
+from speculative_tts.records import read_jsonl
 from speculative_tts.typed import read_json
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "rows"
@@ -97,11 +97,7 @@ def test_the_document_leads_from_a_check_to_a_report(place: Path) -> None:
     run(
         "sst-decode rule=group rule.groups.mean_size=3 drafter=lm draft.path=runs/draft lookahead=3"
     )
-    records = [
-        json.loads(line)
-        for file in Path("runs").glob("*/records.jsonl")
-        for line in file.read_text().splitlines()
-    ]
+    records = [row for file in Path("runs").glob("*/records.jsonl") for row in read_jsonl(file)]
     assert len(records) > 20
     assert all(in_frames(record["codes"]) for record in records)
     assert {record["speaker"] for record in records} == {"leo"}

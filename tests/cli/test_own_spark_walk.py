@@ -21,6 +21,7 @@ from speculative_tts.commands import (
     train_heads,
 )
 from speculative_tts.commands import eval as evaluate
+from speculative_tts.records import read_jsonl
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "rows" / "spark"
 CODES, VOICE = 96, list(range(32))
@@ -86,8 +87,7 @@ def test_a_spark_goes_from_its_check_to_a_report(
     for asked in DECODED:
         assert decode.main([*spoken, *asked.split()]) == 0, asked
     runs = {
-        file.parent.name: [json.loads(line) for line in file.read_text().splitlines()]
-        for file in Path("runs").glob("*/records.jsonl")
+        file.parent.name: list(read_jsonl(file)) for file in Path("runs").glob("*/records.jsonl")
     }
     assert len(runs) == len(DECODED) + 1  # a sweep has two
     for made in (one for rows in runs.values() for one in rows):

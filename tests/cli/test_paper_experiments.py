@@ -64,11 +64,6 @@ def test_the_papers_own_experiments_are_pinned_to_its_date(paper: str) -> None:
         assert "# Pinned to the paper (arXiv " in text, name
 
 
-def test_own_places_win() -> None:
-    config = main.compose(["experiment=ssd/paper_table1", "target.path=/m/x", "limit=5"])
-    assert (config.target.path, config.limit) == ("/m/x", 5)
-
-
 def test_pcg_rules() -> None:
     matched = main.compose(["experiment=pcg/paper_matched"])
     assert (matched.rule.name, matched.match, matched.lookahead) == ("group", "0.3", 3)

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from cli.test_makefile import said
 from cli.test_paper_guide import commands, compose
 
 from speculative_tts.commands import decode
@@ -32,14 +33,7 @@ def dry(*arguments: str) -> list[str]:
 def made(paper: str, launch: str, scoring: str = "") -> list[str]:
     """Lines of make for a paper's tables."""
     given = [f"LAUNCH={launch}", f"SCORING={scoring}"]
-    done = subprocess.run(
-        ["make", "-n", paper, "SCALE=paper", *given],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.splitlines()
+    return said(paper, "SCALE=paper", *given).splitlines()
 
 
 def programs(lines: list[str]) -> list[str]:

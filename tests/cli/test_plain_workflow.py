@@ -63,32 +63,3 @@ def test_results_are_written_where_git_does_not_look(clone: Path, command: objec
     (clone / out / "new").mkdir(parents=True)
     (clone / out / "new" / "table.md").write_text("")
     assert git(clone, "status", "--porcelain") == ""
-
-
-@pytest.mark.whole
-def test_make_results_is_what_writes_the_tables_that_ship() -> None:
-    def planned(*arguments: str) -> list[str]:
-        make = ["make", "-n", "--no-print-directory", *arguments]
-        out = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-        writers = ("sst-report", "sst-bench", "benchmarks.")
-        return [line for line in out.splitlines() if any(one in line for one in writers)]
-
-    timed_seed, all_seeds = planned("results")[:4], planned("results")[4:]
-    assert all("out=runs/results" in line for line in timed_seed)  # a kill leaves what ships whole
-    assert len(all_seeds) == 16
-    assert all("out=results" in line for line in all_seeds)
-    papers = ("ssd", "pcg", "mtp", "claims")
-    others = (
-        "tiny-system",
-        "streaming",
-        "frontier",
-        "drafters",
-        "speeds",
-        "samplers",
-        "voices",
-        "fresh",
-        "bench",
-    )
-    plain = [line for name in papers + others for line in planned(name)]
-    assert len(plain) == 13
-    assert not any("out=results" in line for line in plain)

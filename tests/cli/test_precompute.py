@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from fake_models import FakeModels
+from run_records import records
 
 from speculative_tts.commands.decode import main as decode
 from speculative_tts.commands.precompute import main as precompute
@@ -39,7 +40,7 @@ def test_decode_by_groups_makes_what_it_needs_and_says_so(
     assert run.name.startswith("speculative-group-m5-k3-s0-")
     facts = json.loads((run / "provenance.json").read_text())["groups"]
     assert facts["mean_size"] == pytest.approx(5, rel=0.15)
-    rows = [json.loads(line) for line in (run / "records.jsonl").read_text().splitlines()]
+    rows = records(tmp_path / "runs")
     assert sum(row["rounds"] for row in rows) > 0
     for split in (row["split"] for row in rows):
         assert sum(split["positions"]) >= sum(split["expected_trials"]) > 0

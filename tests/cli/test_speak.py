@@ -25,7 +25,7 @@ from speculative_tts.records import ListItem
 from speculative_tts.schema.common import ListConfig
 from speculative_tts.schema.speak import SpeakConfig
 from speculative_tts_makers.corpora import flite
-from tests.fake_models import WORDS, FakeModels, tone, watch_systems
+from tests.fake_models import WORDS, FakeModels, watch_systems
 
 ROOT = Path(__file__).parents[2]
 SPEECH = ROOT / "tests" / "assets" / "speech" / "slt_kilo_seven_india.flac"
@@ -105,18 +105,6 @@ def test_silence_around_a_recording_is_cut_before_the_model_hears_it(tmp_path: P
     assert len(speak.prompt_of("one", listed, engine).codes) == (len(wave) + rate) // 640
     layout.words = ()  # trained on speech with silence
     assert len(speak.prompt_of("one", own, engine).codes) == (len(wave) + rate) // 640
-
-
-def test_stereo_prompts_of_another_rate_are_converted(models: FakeModels, tmp_path: Path) -> None:
-    wave = tone(np.random.default_rng(1), seconds=1)
-    stereo = tmp_path / "stereo.wav"
-    soundfile.write(stereo, np.stack([np.repeat(wave, 2), np.repeat(wave, 2)], 1), 32_000)
-    mono = tmp_path / "mono.wav"
-    soundfile.write(mono, wave, 16_000)
-    for name, prompt in (("a.wav", stereo), ("b.wav", mono)):
-        arguments = ["text=one", f"prompt={prompt}", "prompt_text=two", f"out={tmp_path / name}"]
-        assert speak.main([*models.overrides, *arguments]) == 0
-    assert soundfile.info(tmp_path / "a.wav").frames > 0
 
 
 def test_words_of_a_prompt_are_heard_unless_given(

@@ -1,12 +1,12 @@
 """system=swap as a user runs it: from the target's run to scores."""
 
-import json
 from pathlib import Path
 
 import pytest
+from fake_models import FakeModels
+from run_records import records
 
 from speculative_tts.commands.decode import main as decode
-from tests.fake_models import FakeModels
 
 
 @pytest.fixture
@@ -19,29 +19,27 @@ def swapping(common: list[str], tmp_path: Path) -> list[str]:
     return [*common, "method=swap", f"rule.groups.cache={tmp_path / 'caches'}"]
 
 
-def rows(folder: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
-
-
 def test_it_finds_the_targets_run_and_swaps_its_tokens(
     common: list[str], swapping: list[str], tmp_path: Path
 ) -> None:
     assert decode([*common, "method=target"]) == 0
     assert decode([*swapping, "rule.groups.mean_size=1,8"]) == 0
     (target,) = (tmp_path / "runs").glob("target-*")
-    (alone,) = (tmp_path / "runs").glob("swap-m1-s0-*")
     (swapped,) = (tmp_path / "runs").glob("swap-m8-s0-*")
-    plain = [row["codes"] for row in rows(target)]
-    assert [row["codes"] for row in rows(alone)] == plain
-    assert all(row["swapped"] == 0 for row in rows(alone))
-    found = rows(swapped)
-    assert [len(row["codes"]) for row in found] == [len(codes) for codes in plain]  # type: ignore[arg-type]
+    plain = [row["codes"] for row in records(tmp_path / "runs", "target-*")]
+    alone = records(tmp_path / "runs", "swap-m1-s0-*")
+    assert [row["codes"] for row in alone] == plain
+    assert all(row["swapped"] == 0 for row in alone)
+    found = records(tmp_path / "runs", "swap-m8-s0-*")
+    assert [len(row["codes"]) for row in found] == [len(codes) for codes in plain]
     assert [row["codes"] for row in found] != plain
-    assert all(0 < row["swapped"] <= row["tokens"] for row in found)  # type: ignore[operator]
+    assert all(0 < row["swapped"] <= row["tokens"] for row in found)
     assert all((swapped / str(row["audio"])).is_file() for row in found)
     assert decode([*swapping, "rule.groups.mean_size=8", f"source={target}"]) == 0
     (given,) = (path for path in (tmp_path / "runs").glob("swap-m8-*") if path != swapped)
-    assert [row["codes"] for row in rows(given)] == [row["codes"] for row in found]
+    assert [row["codes"] for row in records(given.parent, given.name)] == [
+        row["codes"] for row in found
+    ]
 
 
 def test_mistakes_are_one_line(

@@ -13,6 +13,7 @@ import pytest
 from csm_folders import save, talker
 from killing import kill_driver, killed, start, through, untimed_runs, written
 from own_folders import frames, write_codes, write_list
+from run_records import records
 from transformers import CsmForConditionalGeneration
 
 from speculative_tts.commands import decode, own_codes, train_heads
@@ -68,8 +69,7 @@ def test_steps_are_learnt_from_what_the_talker_says(talking: list[str]) -> None:
     spoken = [*talking, *own[:2], "data.path=list.jsonl", "limit=4", "runtime.warmup=0"]
     drafted = ["draft=itself", "drafter=codebooks", "drafter.path=runs/steps", "lookahead=2"]
     assert decode.main([*spoken, "rule=exact", *drafted, "out=runs/made"]) == 0
-    (records,) = Path("runs/made").glob("*/records.jsonl")
-    rows = [json.loads(line) for line in records.read_text().splitlines()]
+    rows = records(Path("runs/made"))
     assert 0 < sum(row["accepted"] for row in rows) < sum(row["drafted"] for row in rows)
 
 
@@ -83,5 +83,4 @@ def test_decoding_that_is_killed_goes_on_with_the_same_codes(talking: list[str])
     size, kills = written(whole), [kill_driver, kill_driver]
     assert killed("decode", [*given, f"out={cut}"], cut, size, kills, Random(3)) == 2
     assert untimed_runs(cut) == untimed_runs(whole)
-    ((records, _),) = untimed_runs(whole).values()
-    assert len(records) == 40
+    assert len(records(whole)) == 40

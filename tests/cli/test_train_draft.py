@@ -1,6 +1,5 @@
 """Trainings in processes of their own: killed and continued, and two at once."""
 
-import contextlib
 import json
 import os
 import signal
@@ -15,7 +14,6 @@ from small_target import save_codes, save_target
 from valle_folders import write_valle
 
 from speculative_tts.commands import train_draft
-from speculative_tts.records import read_jsonl
 
 MODULE = "speculative_tts.commands.train_draft"
 OPTIONS = ["layers=[0,3]", "warmup=2", "learning_rate=0.01", "eval_every=3", "save_every=5"]
@@ -170,29 +168,3 @@ def test_a_tracker_that_is_not_installed_is_named(tmp_path, options, capsys, mon
     assert train_draft.main([*options, f"out={tmp_path / 'out'}", "wandb=true"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "wandb halted; None in sys.modules; pip install 'speculative_tts[cluster]'" in line
-
-
-class FakeWandb:
-    """Keeps what a training sends."""
-
-    def __init__(self):
-        self.inits, self.rows = [], []
-
-    @contextlib.contextmanager
-    def init(self, **settings):
-        self.inits.append(settings)
-        yield self
-
-    def log(self, row, step):
-        self.rows.append((step, row))
-
-
-def test_wandb_gets_the_rows_of_the_journal(tmp_path, options, monkeypatch):
-    wandb = FakeWandb()
-    monkeypatch.setitem(sys.modules, "wandb", wandb)
-    arguments = [*options, "steps=3", "batch_size=2", f"out={tmp_path / 'out'}", "wandb=true"]
-    assert train_draft.main(arguments) == 0
-    assert train_draft.main(arguments) == 0  # complete: nothing more to log
-    rows = list(read_jsonl(tmp_path / "out/training/metrics.jsonl"))
-    assert wandb.rows == [(row["step"], row) for row in rows]
-    assert len(wandb.inits) == 1

@@ -3,7 +3,6 @@
 None may need more than a file, a line of a registry and a YAML.
 """
 
-import json
 import os
 import shutil
 import subprocess
@@ -12,8 +11,10 @@ from pathlib import Path
 
 import pytest
 from fake_models import write_fake_models
+from run_records import records
 from toys import write_configs
 
+from speculative_tts.records import read_jsonl
 from speculative_tts.schema.common import CheckpointConfig
 
 ROOT = Path(__file__).parents[2]
@@ -51,12 +52,11 @@ def test_toys_of_every_kind_decode_and_are_scored(tmp_path: Path, settings: list
     said = run(tmp_path, "decode", *settings, *given, "limit=3", "baseline=false")
     assert "tokens a round" in said
     (folder,) = (tmp_path / "runs").glob("speculative-timid-t0.4-k3-s0-*")
-    rows = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+    rows = records(tmp_path / "runs", folder.name)
     drafted, accepted = (sum(row[name] for row in rows) for name in ("drafted", "accepted"))
     assert len(rows) == 3
     assert 0 <= accepted < drafted
     score = [setting for setting in settings if not setting.startswith("codec")]
     said = run(tmp_path, "eval", *score, "judges=loudest", "runs=runs", "workers=1", "draws=0")
     assert "Loudest" in said or "loudest" in said
-    scores = [json.loads(line) for line in (folder / "scores.jsonl").read_text().splitlines()]
-    assert all(0 < row["loudest"] <= 1 for row in scores)
+    assert all(0 < row["loudest"] <= 1 for row in read_jsonl(folder / "scores.jsonl"))

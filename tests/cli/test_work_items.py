@@ -1,16 +1,14 @@
 """A run's utterances, timed or together: the same tokens however the work is cut, each once."""
 
-import json
-import shutil
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
+from fake_models import FakeModels, write_fake_models
+from killing import kill_driver, killed, untimed_runs, written
+from run_records import records, untimed
 
 from speculative_tts.commands import decode
 from speculative_tts.decoding.engine import Engine
@@ -18,13 +16,7 @@ from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.sources import read_run
 from speculative_tts.evaluation.summary import Bootstrap, interval
 from speculative_tts.schema.decode import System
-from tests.fake_models import FakeModels, write_fake_models
 
-CLOCKS = (
-    *("lm_seconds", "baseline_seconds", "baseline_tokens", "split"),
-    *("prefill_seconds", "baseline_prefill_seconds"),
-)
-CLOCKS += ("nar_seconds", "codec_seconds")
 UTTERANCES = 14
 SYSTEMS = ["rule=tolerance", "system=target"]
 SYSTEMS += [pytest.param(f"system={one}", marks=pytest.mark.whole) for one in ("draft", "uncached")]
@@ -35,16 +27,11 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> FakeModels:
     return write_fake_models(tmp_path_factory.mktemp("models"), utterances=UTTERANCES)
 
 
-def made(models: FakeModels, out: Path, *settings: str) -> list[dict[str, object]]:
+def made(models: FakeModels, out: Path, *settings: str) -> list[dict[str, Any]]:
     """Records of one run below `out`."""
     common = [*models.overrides, f"out={out}", "instrument=0"]
     assert decode.main([*common, *settings]) == 0
-    (folder,) = (path.parent for path in out.glob("*/DONE"))
-    return [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
-
-
-def untimed(rows: list[dict[str, object]]) -> list[dict[str, object]]:
-    return [{key: row[key] for key in row if key not in CLOCKS} for row in rows]
+    return records(out)
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -129,37 +116,12 @@ def test_the_target_alone_is_decoded_once_for_all_runs(
 def test_kills_at_random_moments_change_nothing(
     models: FakeModels, tmp_path: Path, system: str
 ) -> None:
-    """SIGKILL until the run is through: records but for their times, and audio, byte for byte.
-
-    Moments are drawn over the time that an undisturbed run takes, so they hit loading, timed
-    utterances, batches and the store of the target's tokens.
-    """
+    """SIGKILL until the run is through: records but for their times, and audio, byte for byte."""
     settings = [system, "timing=4", "batch_size=3", "instrument=2"]
-    whole = made(models, tmp_path / "whole", *settings)
-    main = "import sys; from speculative_tts.commands.decode import main; sys.exit(main())"
-    common = [*models.overrides, f"out={tmp_path / 'cut'}", *settings]
-    command = [sys.executable, "-c", main, *common]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    begin = time.monotonic()
-    subprocess.run([*command, f"out={tmp_path / 'timed'}"], check=True, **quiet)
-    takes, random, kills = time.monotonic() - begin, Random(0), 0
-    while kills < 3:
-        process = subprocess.Popen(command, **quiet)
-        try:
-            assert process.wait(timeout=takes * random.uniform(0.5, 1.0)) == 0
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            kills += process.wait() == -signal.SIGKILL
-        else:  # through before its kill, on a machine that is quieter now
-            shutil.rmtree(tmp_path / "cut")
-            takes *= 0.7
-    found = made(models, tmp_path / "cut", *settings)
-    assert untimed(found) == untimed(whole)
-    folders = [
-        next(path.parent for path in (tmp_path / one).glob("*/DONE")) for one in ("whole", "cut")
-    ]
-    audio = [
-        {path.name: path.read_bytes() for path in (one / "audio").iterdir()} for one in folders
-    ]
-    assert audio[0] == audio[1]
-    assert not list(tmp_path.glob("cut/**/*.tmp"))
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    made(models, whole, *settings)
+    given = [*models.overrides, f"out={cut}", *settings]
+    kills = [kill_driver] * 3
+    assert killed("decode", given, cut, written(whole), kills, Random(0)) == 3
+    assert untimed_runs(cut) == untimed_runs(whole)
+    assert not list(cut.glob("**/*.tmp"))

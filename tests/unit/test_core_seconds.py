@@ -1,13 +1,12 @@
 """scripts/core_seconds.py: what cores worked, and the row of a whole quality run."""
 
-import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-from tests.markdown_tables import blocks
+from core_seconds import cores
+from markdown_tables import blocks
 
 pytestmark = pytest.mark.whole
 
@@ -16,7 +15,6 @@ SCRIPT = ROOT / "scripts" / "core_seconds.py"
 
 
 def test_work_counts_and_waiting_does_not() -> None:
-    cores = runpy.run_path(str(SCRIPT))["cores"]
     busy = "import time\nwhile time.process_time() < float(__import__('sys').argv[1]): pass"
     assert cores(ROOT, busy, ["1.0"]) >= 1.0
     child = "import subprocess, sys; subprocess.run([sys.executable, '-c', *sys.argv[1:]])"
@@ -34,7 +32,6 @@ def test_another_checkout_runs_its_own_code(
     package.mkdir()
     (package / "__init__.py").touch()
     monkeypatch.chdir(ROOT)
-    cores = runpy.run_path(str(SCRIPT))["cores"]
     code = "import speculative_tts as it, sys; assert it.__file__ == sys.argv[1], it.__file__"
     cores(tmp_path, code, [str(package / "__init__.py")])
 

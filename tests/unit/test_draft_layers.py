@@ -1,15 +1,14 @@
 """scripts/draft_layers.py: which runs stand in a draft's line, and which way a difference goes."""
 
-import runpy
 from pathlib import Path
 from typing import Any
 
+import draft_layers
 import pytest
 
 from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.reporting.runs import Run
 
-SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "draft_layers.py"))
 SPECULATIVE = {"system": "speculative", "rule.name": "tolerance"}
 
 
@@ -26,7 +25,7 @@ def test_runs_stand_by_draft_and_system() -> None:
         run("paper", SPECULATIVE | {"rule.name": "group"}),
         run("ssd", alone | {"seed": 1}),
     ]
-    found = SCRIPT["drafts"]([run("paper", alone), tolerant, exact, *others])
+    found = draft_layers.drafts([run("paper", alone), tolerant, exact, *others])
     assert {name: list(of) for name, of in found.items()} == {
         "ssd": ["exact"],
         "paper": ["alone", "ssd_0.4"],
@@ -46,7 +45,7 @@ def test_a_difference_is_the_first_draft_minus_the_other() -> None:
     other = {"alone": [row(one, 1, 0) for one in range(20)]}
     first["exact"] = [row(one, 0, 10) for one in range(20)]
     other["exact"] = [row(one, 1, 20) for one in range(20)]
-    found = SCRIPT["differences"](first, other)
+    found = draft_layers.differences(first, other)
     assert {name: measure.value for name, (measure, _) in found.items()} == pytest.approx(
         {"alone_wer": 12.5, "exact_length": 1.0, "exact_wer": -12.5}
     )
@@ -54,5 +53,5 @@ def test_a_difference_is_the_first_draft_minus_the_other() -> None:
 
 def test_layers_of_a_draft_are_those_of_its_own_description() -> None:
     shipped = run("paper", {"draft.path": "tiny:draft_fine"})
-    said = SCRIPT["layers"](shipped)
+    said = draft_layers.layers(shipped)
     assert said == "layers 0, 12, 23, trained all, 600 steps after those of an earlier draft"

@@ -1,16 +1,15 @@
 """scripts/draft_quality.py: the slope of PCG's advantage over the draft's own word errors."""
 
-import runpy
 from pathlib import Path
 from typing import Any
 
+import draft_quality
 import numpy as np
 import pytest
+from draft_quality import fit
 
 from speculative_tts.reporting import tables
 
-SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "draft_quality.py"))
-fit = SCRIPT["fit"]
 WORDS = 9
 ALONE = (0.2, 0.35, 0.5, 0.6)  # word errors of four drafts alone
 
@@ -67,17 +66,17 @@ def test_the_interval_over_drafts_holds_what_each_draft_adds_of_its_own() -> Non
     rng, x = np.random.default_rng(0), np.linspace(10, 60, 5)
     held = 0
     for _ in range(200):
-        low, high = SCRIPT["scatter"](x, 0.1 * x + rng.normal(0, 2, 5))
+        low, high = draft_quality.scatter(x, 0.1 * x + rng.normal(0, 2, 5))
         held += low < 0.1 < high
     assert held >= 170
-    assert SCRIPT["scatter"](x[:2], x[:2]) is None
+    assert draft_quality.scatter(x[:2], x[:2]) is None
 
 
 def test_drafts_of_an_earlier_table_come_back_as_they_were_printed() -> None:
     path = Path(__file__).parents[2] / "results" / "fine_drafts" / "draft_quality.csv"
-    others = SCRIPT["printed"](path)
-    none = SCRIPT["Estimate"](0.0, 0.0, 0.0)
-    made = SCRIPT["table"](others, [], SCRIPT["Fit"](none, none, None), {})
+    others = draft_quality.printed(path)
+    none = draft_quality.Estimate(0.0, 0.0, 0.0)
+    made = draft_quality.table(others, [], draft_quality.Fit(none, none, None), {})
     assert tables.comma_separated(made) == path.read_text(encoding="utf-8")
-    marked = SCRIPT["figure"](others, made, others)
+    marked = draft_quality.figure(others, made, others)
     assert [len(one.points) for one in marked.plots[1].series] == [6, 6, 1]

@@ -32,7 +32,6 @@ from speculative_tts.files import (
     writing,
 )
 from speculative_tts.records import Appender, read_jsonl
-from speculative_tts.typed import write_json
 
 PACKAGES = [*Path(__file__).parents[2].glob("speculative_tts*")]
 
@@ -289,10 +288,3 @@ def test_no_other_module_writes_files_by_hand() -> None:
             mode = [ast.unparse(argument) for argument in node.args[-1:]]
             if name == "open" and path.name not in grows:
                 assert mode not in (["'w'"], ["'wb'"]), f"{where} opens to write; use files.writing"
-
-
-def test_json_that_cannot_be_written_keeps_the_old_file(tmp_path: Path) -> None:
-    write_json(tmp_path / "a.json", 1)
-    with pytest.raises(TypeError):
-        write_json(tmp_path / "a.json", object())
-    assert (tmp_path / "a.json").read_text() == "1\n"

@@ -1,29 +1,18 @@
 """scripts/gpu_table.py: what it says of runs on a GPU beside the CPU's."""
 
-import importlib.util
 import json
 from dataclasses import replace
 from pathlib import Path
 
+import gpu_table
 import pytest
+from scored_runs import record
 
 from speculative_tts.records import DecodeRecord, to_row
 from speculative_tts.runs.folder import RECORDS, mark_done
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "gpu_table.py"
-RECORD = DecodeRecord(
-    id="a", speaker="s", text="t", prompt_text="p", prompt_audio="p.wav", reference_audio=None,
-    seed=0, audio="audio/a.wav", codes=[1, 2], tokens=3, stop="stop_id", audio_seconds=1.0,
-    lm_seconds=None,
-)  # fmt: skip
-
-
-@pytest.fixture
-def script():
-    spec = importlib.util.spec_from_file_location("gpu_table", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+UNTIMED = {"lm_seconds": None, "baseline_seconds": None, "baseline_tokens": None}
+RECORD = record("a", codes=[1, 2], tokens=3, **UNTIMED)
 
 
 def save(folder: Path, *records: DecodeRecord, done: bool = True) -> None:
@@ -40,7 +29,7 @@ def timed(id_: str, seconds: float, alone: float) -> DecodeRecord:
 
 
 def test_speeds_stand_beside_each_other_and_tokens_are_compared(
-    script, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = tmp_path / "runs"
     save(runs / "gpu" / "exact-01234567", timed("a", 0.01, 0.02), timed("b", 0.01, 0.02))
@@ -48,7 +37,7 @@ def test_speeds_stand_beside_each_other_and_tokens_are_compared(
     other = replace(RECORD, id="b", codes=[1, 3])
     save(runs / "float32" / "exact-00000000", RECORD, other)
     save(runs / "gpu" / "ssd-00000001", timed("a", 0.01, 0.02), done=False)
-    script.main(runs, tmp_path / "out")
+    gpu_table.main(runs, tmp_path / "out")
     rows = json.loads((tmp_path / "out" / "gpu_decode.json").read_text())["rows"]
     assert rows == [
         {"system": "exact", "gpu": [300.0, 2.0], "cpu": [30.0, 1.0], "same_tokens": [1, 2]}
@@ -56,12 +45,12 @@ def test_speeds_stand_beside_each_other_and_tokens_are_compared(
     assert "| exact | 300 | 30 | 2.00 | 1.00 | 1 of 2 |" in capsys.readouterr().out
 
 
-def test_what_was_not_measured_is_left_out(script, tmp_path: Path) -> None:
+def test_what_was_not_measured_is_left_out(tmp_path: Path) -> None:
     save(tmp_path / "gpu" / "target-01234567", replace(RECORD, lm_seconds=0.01))
-    script.main(tmp_path, tmp_path / "out")
+    gpu_table.main(tmp_path, tmp_path / "out")
     assert "| target | 300 |  |  |  |  |" in (tmp_path / "out" / "gpu_decode.md").read_text()
 
 
-def test_without_a_run_one_line(script, tmp_path: Path) -> None:
+def test_without_a_run_one_line(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="has no finished run; make them with `make gpu`"):
-        script.main(tmp_path, tmp_path / "out")
+        gpu_table.main(tmp_path, tmp_path / "out")

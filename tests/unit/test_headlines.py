@@ -2,20 +2,21 @@
 
 import csv
 import re
-import runpy
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from backed import plain
+from csv_rows import by_key
+from headlines import PAGES, filled
+from kept_runs import cells
+from shipped import read_csv
 
 from speculative_tts.reporting.page import read_sections
 from speculative_tts.reporting.points import answers
 
 ROOT = Path(__file__).parents[2]
-SCRIPT = runpy.run_path(str(ROOT / "scripts" / "headlines.py"))
-PAGES, filled = SCRIPT["PAGES"], SCRIPT["filled"]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -102,8 +103,7 @@ def test_a_speed_of_several_processes_has_an_interval_and_one_of_one_has_none(
     shutil.copytree(ROOT / "results", tmp_path / "results")
     for name, key in (("ssd/table1", "exact"), ("mtp/table1_valle", "none4")):
         table = tmp_path / "results" / f"{name}.csv"
-        with table.open() as file:
-            rows = list(csv.DictReader(file))
+        rows = read_csv(table)
         for one in (one for one in rows if one["key"] == key):
             one |= {"speedup": "1.5", "speedup_low": "1.4", "speedup_high": "1.6"}
             one["speedup_processes"] = "1"
@@ -123,8 +123,8 @@ def test_a_speed_of_several_processes_has_an_interval_and_one_of_one_has_none(
 
 def exact_rows(table: str) -> dict[str, dict[str, str]]:
     """Return the rows of a table of speeds that the exact rule has, by key."""
-    with (ROOT / f"results/{table}.csv").open() as file:
-        return {one["key"]: one for one in csv.DictReader(file) if ", exact, " in one["system"]}
+    rows = by_key(ROOT / f"results/{table}.csv")
+    return {key: one for key, one in rows.items() if ", exact, " in one["system"]}
 
 
 def speed(row: Mapping[str, str]) -> str:
@@ -135,7 +135,6 @@ def speed(row: Mapping[str, str]) -> str:
 
 def speed_of(table: str, key: str) -> str:
     """Return a shipped speed of five processes with its interval, as pages print it."""
-    with (ROOT / f"results/{table}.csv").open() as file:
-        row = next(row for row in csv.DictReader(file) if row["key"] == key)
+    row = cells(table, key)
     assert row["speedup_processes"] == "5"
     return speed(row)

@@ -45,7 +45,7 @@ def test_every_run_keeps_its_rows_and_no_path_of_this_machine(runs: Path, tmp_pa
 def test_a_file_of_the_working_directory_is_named_from_there(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The registered list, which sst-prepare makes in data/, could not be kept."""
+    """Lists that were made in data/ or spoken into runs/ could not be kept."""
     monkeypatch.chdir(tmp_path)
     for run in runs.iterdir():
         change(run / "records.jsonl", prompt_audio=str(tmp_path / "data/own/prompt.flac"))
@@ -91,18 +91,6 @@ def test_runs_are_added_to_those_that_are_kept(runs: Path, tmp_path: Path) -> No
     after = [read_archive(path) for path in keep(out, [out, more.parent])]
     assert [{*now} - {*was} for was, now in zip(before, after, strict=True)] == [{more.name}] * 2
     assert all(was.items() <= now.items() for was, now in zip(before, after, strict=True))
-
-
-def test_a_path_in_the_working_directory_is_from_there(
-    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A list that was spoken into runs/ has prompts there, and its runs could not be kept."""
-    monkeypatch.chdir(tmp_path)
-    (run, *_) = sorted(runs.iterdir())
-    change(run / "records.jsonl", prompt_audio=str(tmp_path / "runs/list/slt.flac"))
-    keep(tmp_path / "out", [runs])
-    (first, *_) = read_archive(tmp_path / "out" / "records.jsonl.xz")[run.name]
-    assert first["prompt_audio"] == "runs/list/slt.flac"
 
 
 def test_an_absolute_path_is_refused(runs: Path, tmp_path: Path) -> None:

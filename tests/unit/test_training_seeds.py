@@ -1,16 +1,15 @@
 """scripts/training_seeds.py: which runs stand together, and the two standard deviations."""
 
-import runpy
 from pathlib import Path
 from typing import Any
 
 import pytest
+import training_seeds
 
 from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.statistics import Measure
 from speculative_tts.reporting.runs import Run
 
-SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "training_seeds.py"))
 ALONE = {"system": "draft", "draft.path": "runs/draft-seed{}"}
 LM = {"system": "speculative", "drafter.name": "lm", "draft.path": "runs/draft-seed{}"}
 LAYER = {
@@ -39,7 +38,7 @@ def test_runs_stand_by_the_seed_that_their_drafters_folder_ends_with() -> None:
         run(LM | shipped | SSD | {"rule.beta": 0.2}, 0),
         run(LM | shipped | SSD | {"seed": 1}, 0),
     ]
-    found = SCRIPT["seeds"]([*drafts, *layers, *ours, *others])
+    found = training_seeds.seeds([*drafts, *layers, *ours, *others])
     numbers = {kind: list(of) for kind, of in found.items() if of}
     assert numbers == {"draft": [0, 2, 10], "recurrent": [0, 1]}
     assert list(found["draft"][0]) == ["alone", "exact", "ssd_0.4", "pcg_37.5"]
@@ -65,17 +64,17 @@ def test_groups_stand_beside_the_tolerance_that_is_as_long() -> None:
         "ssd_0.4": rows(4, 10),
         "pcg_140": rows(2, 11),
     }
-    beside = SCRIPT["equally_long"](of)
+    beside = training_seeds.equally_long(of)
     assert beside == {"pcg_140": "ssd_0.4"}
-    found = {name: one.value for name, (one, _) in SCRIPT["figures"](of, beside).items()}
+    found = {name: one.value for name, (one, _) in training_seeds.figures(of, beside).items()}
     assert found["pcg_140_cost"] == pytest.approx(20)
     assert found["pcg_140_gain"] == pytest.approx(-20)
-    assert SCRIPT["heading"]("pcg_140_gain", beside).sub == "minus SSD 0.4, points"
+    assert training_seeds.heading("pcg_140_gain", beside).sub == "minus SSD 0.4, points"
 
 
 def test_the_mean_of_the_seeds_is_of_all_their_rows() -> None:
     found = {seed: {"exact": rows(seed, 10), "ssd_0.4": rows(2 * seed, 10)} for seed in (1, 3)}
-    mean = SCRIPT["figures"](SCRIPT["pooled"](found), {})
+    mean = training_seeds.figures(training_seeds.pooled(found), {})
     assert mean["exact_wer"][0].value == pytest.approx(20)
     assert mean["ssd_0.4_cost"][0].value == pytest.approx(20)
 
@@ -83,5 +82,5 @@ def test_the_mean_of_the_seeds_is_of_all_their_rows() -> None:
 def test_both_standard_deviations() -> None:
     """Three seeds at 1, 2, 3 differ by 1; a 95 % interval is 3.92 standard deviations wide."""
     measures = [Measure(float(value), value - 0.98, value + 0.98) for value in (1, 2, 3)]
-    assert SCRIPT["over_seeds"](measures) == pytest.approx(1.0)
-    assert SCRIPT["over_utterances"](measures) == pytest.approx(0.5)
+    assert training_seeds.over_seeds(measures) == pytest.approx(1.0)
+    assert training_seeds.over_utterances(measures) == pytest.approx(0.5)

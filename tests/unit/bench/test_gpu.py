@@ -32,16 +32,6 @@ def config() -> BenchConfig:
     return bench.main.compose(["tokens=12", "lookahead=3"])
 
 
-def test_without_a_gpu_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert bench.main(["gpu=true", f"out={tmp_path}"]) == 2
-    said = capsys.readouterr().err.strip()
-    assert said.count("\n") == 0
-    assert "gpu=true needs a GPU that torch can see" in said
-
-
 def test_every_case_is_measured() -> None:
     """Prefill and steps apart, counts as they are; the table has each row."""
     cases = (gpu.Case(1), gpu.Case(3, 0.8), gpu.Case(1, 0.8, recurrent=True))

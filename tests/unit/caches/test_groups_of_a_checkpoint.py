@@ -75,13 +75,16 @@ def test_neighbours_are_the_nearest_others() -> None:
 
 
 def test_vectors_are_what_they_are_called(sources: provide.Sources) -> None:
+    """Of the codes; stop ids are no sound."""
     codec = load_codec(*sources.codec)
-    rows = stored_rows(sources.target, N)
-    for source, expected in (
-        (Similarity.codebook, torch.from_numpy(codec.codebook)),  # type: ignore[attr-defined]
-        (Similarity.embedding, rows.float()),
-    ):
-        torch.testing.assert_close(provide.code_vectors(source, sources)[:N], expected)
+    found = {source: provide.code_vectors(source, sources) for source in Similarity}
+    for one in found.values():
+        assert one.isnan().any(-1).nonzero()[:, 0].tolist() == STOPS
+        assert len(one) == N + 1
+    codebook = torch.from_numpy(codec.codebook)  # type: ignore[attr-defined]
+    torch.testing.assert_close(found[Similarity.codebook][:N], codebook)
+    rows = stored_rows(sources.target, N).float()
+    torch.testing.assert_close(found[Similarity.embedding][:N], rows)
 
 
 def test_ids_behind_those_of_a_cache_are_alone(groups_of: Made) -> None:
@@ -100,14 +103,6 @@ def test_ids_behind_those_of_a_cache_are_alone(groups_of: Made) -> None:
         assert wide[begins][-4:].diff().tolist() == [1, 1, 1]
         assert wide[members][-3:].tolist() == [first, first + 1, first + 2]
     assert wide["scores"][-3:].tolist() == [1, 1, 1]
-
-
-@pytest.mark.parametrize("source", Similarity)
-def test_vectors_of_speech_ids(source: Similarity, sources: provide.Sources) -> None:
-    """Of the codes; stop ids are no sound."""
-    found = provide.code_vectors(source, sources)
-    assert found.isnan().any(-1).nonzero()[:, 0].tolist() == STOPS
-    assert len(found) == N + 1
 
 
 def test_codes_are_heard_once_for_groups_of_all_sizes(
@@ -245,22 +240,10 @@ def test_likeness_is_to_the_codec_that_is_used(
     assert named.facts["likeness"] is None
 
 
-def test_theta_and_mean_size_are_not_both_given(groups_of: Made) -> None:
-    """Nor is the default, 10, when it is written out."""
-    with pytest.raises(ValueError, match=r"theta 0.5 and mean_size 10.0 are both given"):
-        groups_of(theta=0.5, mean_size=10.0)
-
-
 def change_weights(folder: Path) -> None:
     state = load_file(folder / "model.safetensors")
     state[EMBEDDING][0, 0] += 1
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
-
-
-@pytest.mark.parametrize("cap", [1, 5])
-def test_a_cap_is_the_most_of_a_group(cap: int, groups_of: Made) -> None:
-    entry = groups_of(theta=-0.9, cap=cap)
-    assert entry.facts["max_size"] == cap
 
 
 def test_a_tokens_own_group_has_it(groups_of: Made) -> None:

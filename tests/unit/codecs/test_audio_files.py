@@ -38,19 +38,40 @@ def test_samples_too_loud_are_clipped(tmp_path: Path) -> None:
     assert read_wave(tmp_path / "a.wav", 16_000).tolist() == [1.0, -1.0, 0.25]
 
 
-def test_whole_numbers_as_floating_point_samples_are_told(tmp_path: Path) -> None:
-    """16-bit samples stored as floats were clipped to a square wave without a word."""
-    wave = (3000 * np.sin(np.arange(16_000) / 20)).astype(np.float32)
-    soundfile.write(tmp_path / "a.wav", wave, 16_000, subtype="FLOAT")
-    with pytest.raises(UnfitWaveError, match=r"samples of 3000, and full scale is 1; divide them"):
-        read_wave(tmp_path / "a.wav", 16_000)
+HUM = np.sin(np.arange(16_000) / 20)
+UNFIT = {
+    "empty": (np.zeros(0), 8_000, "holds no samples"),
+    # 16-bit samples stored as floats were clipped to a square wave without a word
+    "whole numbers": (3000 * HUM, 16_000, "samples of 3000, and full scale is 1; divide them"),
+    # ten samples at 1 Hz were a voice prompt of ten seconds
+    "no rate of speech": (HUM[:10], 1, r"a\.wav has 1 samples a second, below 4,000; give"),
+    # they were zeros in silence: a voice prompt of NaN was a silent one
+    "NaN": (np.array([0.5, np.nan]), 16_000, "a.wav holds samples that are NaN or infinite; give"),
+    "infinite": (np.array([0.5, np.inf]), 16_000, "holds samples that are NaN or infinite; give"),
+    # their mean was silence, scored as such
+    "channels that cancel": (
+        np.stack([HUM / 2, -HUM / 2], 1),
+        16_000,
+        r"a\.wav cancel each other out; give .* one channel",
+    ),
+}
+UNREAD = ("empty", "no rate of speech")  # faults of the file; a list leaves out unfit recordings
 
 
-def test_a_rate_without_speech_is_refused(tmp_path: Path) -> None:
-    """Ten samples at 1 Hz were a voice prompt of ten seconds."""
-    soundfile.write(tmp_path / "a.wav", np.sin(np.arange(10)), 1)
-    with pytest.raises(ValueError, match=r"a\.wav has 1 samples a second, below 4,000; give"):
+@pytest.mark.parametrize("kind", UNFIT)
+def test_a_wave_that_is_no_voice_is_refused(kind: str, tmp_path: Path) -> None:
+    wave, rate, why = UNFIT[kind]
+    soundfile.write(tmp_path / "a.wav", wave, rate, subtype="FLOAT")
+    with pytest.raises(ValueError, match=why) as caught:
         read_wave(tmp_path / "a.wav", 16_000)
+    assert (caught.type is UnfitWaveError) == (kind not in UNREAD)
+
+
+def test_silence_and_nothing_are_read_by_judges(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "a.wav", np.zeros(0), 8_000)
+    assert len(load_wave(tmp_path / "a.wav")) == 0
+    soundfile.write(tmp_path / "b.wav", np.zeros((16_000, 2)), 16_000)
+    assert not read_wave(tmp_path / "b.wav", 16_000).any()
 
 
 @pytest.mark.parametrize("level", [0.0, 0.5, 1.0])
@@ -76,22 +97,6 @@ def test_no_audio_is_written_of_samples_that_are_no_numbers(value: float) -> Non
         wav_bytes(wave, 16_000)
     with pytest.raises(ValueError, match="the codec gave samples that are NaN or infinite"):
         WaveWriter(io.BytesIO(), 16_000).write(wave)
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_samples_that_are_no_numbers_are_told(tmp_path: Path, value: float) -> None:
-    """They were zeros in silence: a voice prompt of NaN was a silent one."""
-    wave = np.array([0.5, value, 0.25], dtype=np.float32)
-    soundfile.write(tmp_path / "a.wav", wave, 16_000, subtype="FLOAT")
-    with pytest.raises(ValueError, match=r"a.wav holds samples that are NaN or infinite; give"):
-        read_wave(tmp_path / "a.wav", 16_000)
-
-
-def test_an_empty_file_is_refused_by_codecs_and_flagged_by_judges(tmp_path: Path) -> None:
-    soundfile.write(tmp_path / "a.wav", np.zeros(0), 8_000)
-    with pytest.raises(ValueError, match="holds no samples"):
-        read_wave(tmp_path / "a.wav", 16_000)
-    assert len(load_wave(tmp_path / "a.wav")) == 0
 
 
 @pytest.mark.parametrize(("content", "message"), [(b"RIFF", "not readable"), (None, "not found")])
@@ -148,13 +153,3 @@ def test_a_wav_that_was_cut_is_told_from_a_stream(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"cut\.wav is cut short: .* 18696 bytes .* copy or rec"):
         read_wave(cut, 16_000)
     assert [readable(path) for path in (whole, cut, stream)] == [True, False, True]
-
-
-def test_channels_that_cancel_each_other_are_refused(tmp_path: Path) -> None:
-    """Their mean was silence, scored as such; two channels of silence are silence."""
-    wave = 0.5 * np.sin(np.arange(16_000) / 20)
-    soundfile.write(tmp_path / "a.wav", np.stack([wave, -wave], 1), 16_000)
-    with pytest.raises(UnfitWaveError, match=r"a\.wav cancel each other out; give .* one channel"):
-        read_wave(tmp_path / "a.wav", 16_000)
-    soundfile.write(tmp_path / "b.wav", np.zeros((16_000, 2)), 16_000)
-    assert not read_wave(tmp_path / "b.wav", 16_000).any()

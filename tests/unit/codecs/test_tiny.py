@@ -1,13 +1,11 @@
 """The tiny codec: shapes, storage, errors and what survives the round trip."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from speculative_tts.codecs import tiny, world
 from speculative_tts.codecs.tiny import TinyCodec, nearest, stack_frames
-from speculative_tts_makers.corpora.codec_training import k_means, train_codec
+from speculative_tts_makers.corpora.codec_training import train_codec
 
 
 def voice(seconds: float, pitch: float) -> world.Wave:
@@ -47,14 +45,6 @@ def test_codebook_entries_encode_to_themselves() -> None:
     assert (codec.encode_features(codec.decode_features(codes)) == codes).all()
 
 
-def test_saved_and_loaded_codec_is_the_same(codec: TinyCodec, tmp_path: Path) -> None:
-    codec.save(tmp_path)
-    loaded = TinyCodec.load(tmp_path)
-    assert (loaded.codebook == codec.codebook).all()
-    assert (loaded.weights == codec.weights).all()
-    assert loaded.token_rate == 25.0
-
-
 def test_empty_and_short_waves(codec: TinyCodec) -> None:
     assert codec.encode(np.zeros(639, dtype=np.float32)).shape == (0,)
     assert codec.decode(np.zeros(0, dtype=np.int64)).shape == (0,)
@@ -80,9 +70,3 @@ def test_stacking_drops_incomplete_tokens() -> None:
     stacked = stack_frames(features, np.ones(27, dtype=np.float32))
     assert stacked.shape == (2, tiny.TOKEN_FEATURES)
     assert stacked[1, 0] == features[4, 0]
-
-
-def test_too_little_speech_for_a_codebook_is_told() -> None:
-    """`sst-prepare n_takes=3` ended in a traceback of the clustering library."""
-    with pytest.raises(ValueError, match=r"5 tokens of speech are too few for n_codes=9; give"):
-        k_means(np.zeros((5, 108), np.float32), 9, 1, 0)

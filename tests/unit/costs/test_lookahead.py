@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from speculative_tts.assets import resolve
-from speculative_tts.commands import bench, decode
+from speculative_tts.commands import decode
 from speculative_tts.costs import lookahead
 from speculative_tts.costs.lookahead import (
     LookaheadCost,
@@ -138,31 +138,6 @@ def test_a_run_has_the_number_and_tells_where_it_is_from(
     assert len(probes) == 1
 
 
-@pytest.mark.parametrize(
-    ("main", "settings", "message"),
-    [
-        (
-            decode.main,
-            ["rule=tolerance", "match=length:2"],
-            "compares rules at one lookahead, and lookahead=auto finds each rule its own",
-        ),
-        (
-            bench.main,
-            ["random=cosyvoice2"],
-            "lookahead=auto follows from what a draft gets right, and random weights have no such",
-        ),
-    ],
-)
-def test_where_it_means_nothing_it_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], main: Any, settings: list[str], message: str
-) -> None:
-    assert main(["lookahead=auto", f"out={tmp_path / 'out'}", *settings]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert message in line
-    assert line.endswith("; give lookahead=<number>")
-    assert not (tmp_path / "out").exists()
-
-
 def test_adaptive_is_a_number_and_an_entropy(models: FakeModels, tmp_path: Path) -> None:
     """Which `test_draft_exactness` holds exact; the run's name and records have both."""
     config = written_out(config_of(models, "lookahead=adaptive"))
@@ -176,15 +151,6 @@ def test_adaptive_is_a_number_and_an_entropy(models: FakeModels, tmp_path: Path)
     made = json.loads((folder / "provenance.json").read_text())
     assert (made["config"]["lookahead"], made["config"]["drafter"]["entropy"]) == (8, 1.5)
     assert "lookahead=adaptive" in made["argv"]
-
-
-@pytest.mark.parametrize("command", [decode, bench])
-def test_adaptive_wants_a_draft_model(
-    command: Any, models: FakeModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = [*models.overrides, "drafter=lookup", "lookahead=adaptive", f"out={tmp_path}"]
-    assert command.main(given) == 2
-    assert "drafter is lookup; give drafter=lm, or lookahead=<number>" in capsys.readouterr().err
 
 
 def test_a_number_is_of_so_many_heads(probes: list[int], tmp_path: Path) -> None:

@@ -104,10 +104,9 @@ def test_it_hears_words_whatever_it_heard_before(said: list[tuple[str, Wave]]) -
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # openai-whisper's own files
 def test_both_other_ways_hear_by_the_converted_weights(
-    said: list[tuple[str, Wave]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    said: list[tuple[str, Wave]], tmp_path: Path
 ) -> None:
     """SSD's two code paths had only run on random weights."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "scripts"))
     import convert_whisper
 
     convert_whisper.convert("tiny.en", tmp_path)

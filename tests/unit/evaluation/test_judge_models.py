@@ -18,7 +18,7 @@ from speculative_tts.evaluation.judges.wavlm import WavlmLarge
 from speculative_tts.evaluation.judges.whisper import Whisper
 from speculative_tts.evaluation.judges.xvector import XVector
 from speculative_tts.evaluation.registry import JUDGES, build_local
-from speculative_tts.evaluation.scoring import Source, plan
+from speculative_tts.evaluation.scoring import Source
 from speculative_tts.schema.evaluate import Encoder, JudgesConfig, Recogniser
 
 MODELS = (
@@ -106,13 +106,3 @@ def test_own_values_win_over_a_preset() -> None:
     config = command.main.compose(["judges=pcg", "judges.encoder=ge2e", "metrics=[wer]"])
     assert (config.judges.recogniser, config.judges.encoder) == (Recogniser.hubert, Encoder.ge2e)
     assert config.metrics == ["wer"]
-
-
-def test_a_preset_without_its_models_is_skipped_columns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    config = command.main.compose(["judges=pcg"])
-    skipped = plan(Source(Path(), [], {"label": "x"}), config).skipped
-    assert set(skipped) == {"wer", "similarity"}
-    assert "hf download facebook/hubert-large-ls960-ft" in skipped["wer"]

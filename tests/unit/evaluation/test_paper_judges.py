@@ -21,7 +21,6 @@ from speculative_tts.evaluation.judge import BatchJudge, single
 from speculative_tts.evaluation.judges.conformer import transcribe
 from speculative_tts.evaluation.judges.ecapa import Ecapa
 from speculative_tts.evaluation.judges.eres2net import Eres2Net
-from speculative_tts.evaluation.judges.fairseq import rename_tensors
 from speculative_tts.evaluation.judges.hubert import Hubert
 from speculative_tts.evaluation.judges.utmos import Utmos, predictor
 from speculative_tts.evaluation.judges.wavlm import TRUNK, encoder
@@ -185,16 +184,6 @@ def test_utmos_is_time_mean_of_frames_scaled() -> None:
     assert predictor(state, config)(NOISE) == pytest.approx(expected, abs=1e-5)
     with pytest.raises(ValueError, match="has no tensor for"):
         predictor({"x": torch.zeros(1)}, config)
-
-
-def test_full_size_trunks_match_the_checkpoints_names() -> None:
-    """Every parameter of a trunk is reached from fairseq's name and back."""
-    for kind, config in (
-        (Wav2Vec2Model, Wav2Vec2Config(**tiny_judges.TRUNK)),
-        (WavLMModel, WavLMConfig(**tiny_judges.TRUNK)),
-    ):
-        state = kind(config).state_dict()
-        assert rename_tensors(fairseq_names(state, "p."), "p.").keys() == state.keys()
 
 
 WAVES = [NOISE[:length] * (index + 1) for index, length in enumerate((16_000, 9_000, 12_345))]

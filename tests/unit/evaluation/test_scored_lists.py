@@ -76,32 +76,6 @@ def test_another_systems_folder(
     assert "~WER, CER: pocketsphinx, general language model" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "has no rows"),
-        ('{"id": "a", "text": "b"}\n', ":1: audio is missing; give text in quotes"),
-        (
-            "".join(
-                f'{{"id": "{key}", "text": "", "audio": ""}}\n' for key in ("\u00e9", "e\u0301")
-            ),
-            "is there twice, as .* on disks that ignore case",
-        ),
-        ("[1]\n", ":1 is not a JSON object but"),
-        ("{\n", ":1 is not a JSON object"),
-        (
-            '{"id": "a", "text": "b", "audio": "c"}\n' * 2,
-            "id a is there twice; give each",
-        ),
-    ],
-)
-def test_bad_lists(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "list.jsonl"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=message):
-        command.run(settings(tmp_path, list=str(path)))
-
-
 def test_a_list_names_no_formula(tmp_path: Path) -> None:
     """The name of a list became the label of a system, which a spreadsheet computed."""
     write_jsonl(tmp_path / "=1+1.jsonl", [{"id": "a", "text": "b", "audio": "c"}])

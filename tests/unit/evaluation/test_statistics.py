@@ -232,18 +232,6 @@ def test_seeds_that_are_all_alike_show_what_three_can_show() -> None:
     assert st.welch(low, high) == pytest.approx(2 / 20)
 
 
-def test_paired_bootstrap_sees_a_difference_and_equality() -> None:
-    rng = np.random.default_rng(0)
-    a = columns(rng, 60, 0.1)
-    worse = a + np.array([1.0, 0.0]) * (np.arange(60) % 2)[:, None]
-    result = st.paired_bootstrap(a, worse, draws=2000)
-    assert result.value == pytest.approx(30 / a[:, 1].sum())
-    assert result.p == pytest.approx(1 / 2001)
-    assert result.low is not None
-    assert result.low > 0
-    assert st.paired_bootstrap(a, a, draws=500).p == 1.0
-
-
 def test_interval_excludes_zero_where_p_is_small() -> None:
     rng = np.random.default_rng(1)
     for i in range(50):
@@ -255,17 +243,6 @@ def test_interval_excludes_zero_where_p_is_small() -> None:
         assert one.p is not None
         if abs(one.p - 0.05) > 0.01:
             assert (one.low > 0 or one.high < 0) == (one.p < 0.05)
-
-
-def test_speaker_clusters_widen_the_interval() -> None:
-    """Six utterances of each of ten speakers, who differ a lot."""
-    rng = np.random.default_rng(0)
-    speakers = np.repeat(np.arange(10), 6)
-    data = np.stack([rng.normal(speakers, 0.1), np.ones(60)], -1)
-    by_speaker = st.bootstrap(data, clusters=speakers.tolist())
-    by_utterance = st.bootstrap(data)
-    assert by_speaker.value == by_utterance.value
-    assert _width(by_speaker) > 2 * _width(by_utterance)
 
 
 def test_seeds_are_averaged_before_drawing() -> None:
@@ -336,9 +313,3 @@ def test_holm() -> None:
     assert st.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert st.holm([]) == []
     assert st.holm([0.9, 0.8]) == [1.0, 1.0]
-
-
-def _width(figure: st.Measure) -> float:
-    assert figure.low is not None
-    assert figure.high is not None
-    return figure.high - figure.low

@@ -1,9 +1,9 @@
 """The claims page: a verdict follows from an interval alone, and what has no run says so."""
 
-import csv
 from pathlib import Path
 
 import pytest
+from csv_rows import by_key
 from synthetic_runs import FINE, groups_of, make_run
 
 from speculative_tts.commands.report import main
@@ -134,12 +134,7 @@ def claims_of(runs: Path) -> dict[str, dict[str, str]]:
     """The lines that sst-report writes of these runs."""
     out = runs.parent / "out"
     assert main([f"runs={runs}", f"out={out}", "paper=claims"]) == 0
-    return {row["key"]: row for row in table(out, "claims")}
-
-
-def table(out: Path, name: str) -> list[dict[str, str]]:
-    with (out / "claims" / f"{name}.csv").open() as file:
-        return list(csv.DictReader(file))
+    return by_key(out / "claims" / "claims.csv")
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,11 @@
 """Drafters report: a row a point of what is swept, each target's in a table of its own."""
 
-import csv
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from csv_rows import by_key
 from kept_runs import RESULTS
 from synthetic_runs import FINE, config_of, groups_of, make_run, write_run
 
@@ -14,11 +14,6 @@ from speculative_tts.reporting.checkpoints import LAYER
 from speculative_tts.reporting.tables import plain
 
 RECURRENT = {"drafter": {"name": "recurrent"}}
-
-
-def lines(path: Path) -> dict[str, dict[str, str]]:
-    with path.open() as file:
-        return {row["key"]: row for row in csv.DictReader(file)}
 
 
 def test_each_point_is_that_of_its_target_drafter_and_rule(
@@ -38,7 +33,7 @@ def test_each_point_is_that_of_its_target_drafter_and_rule(
     options = ["paper=drafters", "page=false", "strict=true"]
     assert main([f"runs={runs}", f"out={tmp_path}", *options]) == 3
     assert "recurrent layer, exact, lookahead 4 (and 7 more)" in capsys.readouterr().err
-    fine, small = (lines(tmp_path / "drafters" / f"{name}.csv") for name in ("fine", "small"))
+    fine, small = (by_key(tmp_path / "drafters" / f"{name}.csv") for name in ("fine", "small"))
     assert {"small-1", "small-2", "small-3"} == set(small)
     assert {"recurrent-1", "recurrent-3", "second-1", "second-3", "ssd-0.3-5"} <= set(fine)
     assert all(

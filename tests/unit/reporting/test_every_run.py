@@ -1,10 +1,11 @@
 """`paper=runs`: every scored run of a sweep is a row, whatever the papers' tables ask for."""
 
-import csv
 import json
 from pathlib import Path
 
 import pytest
+from csv_rows import by_key
+from shipped import read_csv
 from synthetic_runs import FINE, make_run
 
 from speculative_tts.commands.report import main
@@ -23,8 +24,7 @@ def sweep(tmp_path: Path) -> Path:
 def test_every_scored_run_is_a_row(sweep: Path) -> None:
     assert main([f"runs={sweep / 'runs'}", f"out={sweep / 'out'}", "paper=runs"]) == 0
     names = {path.name for path in (sweep / "runs").iterdir()}
-    with (sweep / "out" / "runs" / "runs.csv").open() as file:
-        rows = {row["key"]: row for row in csv.DictReader(file)}
+    rows = by_key(sweep / "out" / "runs" / "runs.csv")
     assert set(rows) == names
     for name, row in rows.items():
         summary = json.loads((sweep / "runs" / name / "summary.json").read_text())
@@ -46,8 +46,7 @@ def test_runs_that_differ_in_target_or_sampler_say_so(tmp_path: Path) -> None:
     for given in ({}, cold, {**cold, **FINE}):
         make_run(runs, "speculative", n=12, **given)
     assert main([f"runs={runs}", f"out={tmp_path / 'out'}", "paper=runs"]) == 0
-    with (tmp_path / "out" / "runs" / "runs.csv").open() as file:
-        rows = {row["system"]: row for row in csv.DictReader(file)}
+    rows = {row["system"]: row for row in read_csv(tmp_path / "out" / "runs" / "runs.csv")}
     name, warm = "speculative-exact-b0-k3-s0", "temperature 1, top k 25"
     compared = {f"{name}, target=tiny, {warm}", "reference-s0"}
     assert set(rows) == compared | {

@@ -202,8 +202,3 @@ def test_the_first_of_several_plots_is_a_column_by_itself() -> None:
     assert both["first.png"] == alone["png"]
     assert size(alone["png"]) == (WIDTH * DPI, HEIGHT * DPI)
     assert "first.png" not in alone
-
-
-def test_a_figure_without_own_points_is_empty() -> None:
-    assert figure(Plot("p", "x", "y", [LEVEL, PAPER])).empty
-    assert not figure(Plot("p", "x", "y", [CURVE])).empty

@@ -1,10 +1,11 @@
 """Every rule with every drafter: each row and point at the settings that it names."""
 
-import csv
 from pathlib import Path
 from typing import Any
 
 import pytest
+from csv_rows import by_key
+from shipped import read_csv
 from synthetic_runs import FINE, config_of, groups_of, make_run, write_run
 
 from speculative_tts.commands.report import main
@@ -19,6 +20,11 @@ def speculated(runs: Path, name: str, rule: str, strength: float, **own: Any) ->
     config = config_of("speculative", rule, 0.0, 3, 0, **FINE)
     config["rule"] = {"name": rule, **own}
     write_run(runs / name, config, strength, n=12)
+
+
+def lengths(path: Path) -> dict[str, str]:
+    """Return the acceptance length of each row of a table."""
+    return {key: row["acceptance_length"] for key, row in by_key(path).items()}
 
 
 @pytest.mark.parametrize("asked", [{}, {"rule.epsilon": 0.3}])
@@ -70,12 +76,8 @@ def test_sweeps_in_the_same_folder_are_other_points(
     assert main([f"runs={runs}", f"out={out}", "paper=frontier", "strict=true"]) == 3
     told = capsys.readouterr().err
     assert "second model (and 26 more): sst-decode experiment=frontier target=tiny_fine " in told
-
-    def lines(name: str) -> list[dict[str, str]]:
-        with (out / "frontier" / f"{name}.csv").open() as file:
-            return list(csv.DictReader(file))
-
-    words = [row for row in lines("frontier") if row["plot"] == "Word errors"]
+    points = read_csv(out / "frontier" / "frontier.csv")
+    words = [row for row in points if row["plot"] == "Word errors"]
     at = {(row["series"], row["tag"]): row["x"] for row in words}
     shown = {
         **{("SSD, β", f"{beta}"): beta for beta in (0.1, 0.3, 0.4)},
@@ -83,19 +85,17 @@ def test_sweeps_in_the_same_folder_are_other_points(
     }
     assert set(shown) | {("rules of others", "typical")} <= set(at)
     assert len({at[key] for key in shown}) == len(shown)
-    rows = {row["key"]: row["acceptance_length"] for row in lines("rules")}
+    rows, swept, small = (
+        lengths(out / "frontier" / f"{name}.csv") for name in ("rules", "swept", "small_rules")
+    )
     assert rows["tolerance lm"] == at["SSD, β", "0.4"]
     assert rows["group lm"] == at["PCG, size", "10"]
     assert float(rows["exact frequent"]) < float(rows["exact recurrent"])
-    swept = {row["key"]: row["acceptance_length"] for row in lines("swept")}
     assert swept["rule.beta 0.4 lm"] == rows["tolerance lm"]
     assert swept["rule.groups.mean_size 140 lm"] == at["PCG, size", "140"]
-    small = {row["key"]: row["acceptance_length"] for row in lines("small_rules")}
     assert float(small["exact none heads"]) < float(small["exact sample heads"])
     assert "exact lm" not in small  # those above are the fine target's
-    clock = {
-        row["series"] for row in lines("frontier") if row["plot"] == "Word errors by the clock"
-    }
+    clock = {row["series"] for row in points if row["plot"] == "Word errors by the clock"}
     assert {series.partition(", ")[0] for series in clock} >= {"PCG", "SSD"}
 
 
@@ -107,12 +107,11 @@ def test_lookaheads_are_rows_and_points_of_their_own(tmp_path: Path) -> None:
         own: dict[str, Any] = {"rule": "tolerance", "lookahead": lookahead, "beta": beta}
         make_run(runs, "speculative", n=12, **own, **other)
     main([f"runs={runs}", f"out={out}", "paper=frontier", "page=false"])
-    with (out / "frontier" / "lookaheads.csv").open() as file:
-        rows = {row["key"]: row["acceptance_length"] for row in csv.DictReader(file)}
+    rows = lengths(out / "frontier" / "lookaheads.csv")
     assert len({rows["lm 0 2"], rows["lm 0.4 2"], rows["lm 0.4 6"]}) == 3
     assert not {"lm 0.4 3", "recurrent 0.4 6"} & set(rows)
-    with (out / "frontier" / "over_lookahead.csv").open() as file:
-        points = [row for row in csv.DictReader(file) if row["plot"] == "Acceptance length"]
+    drawn = read_csv(out / "frontier" / "over_lookahead.csv")
+    points = [row for row in drawn if row["plot"] == "Acceptance length"]
     assert {(row["series"], row["tag"]) for row in points} >= {
         ("second model, β 0", "2"),
         ("second model, β 0.4", "6"),

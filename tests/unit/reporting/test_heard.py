@@ -1,9 +1,9 @@
 """What listeners said of runs, beside what the papers' listeners did."""
 
-import csv
 from pathlib import Path
 
 import pytest
+from csv_rows import by_key
 from synthetic_runs import make_run
 
 from speculative_tts.commands.report import main
@@ -36,8 +36,7 @@ def test_ssd_table_2_is_written_once_people_have_listened(runs: Path, tmp_path: 
             write_rating(run, "mos", heard(3.9 if run.name.startswith("target") else 3.7))
             write_rating(run, "smos", heard(3.5))
     assert main([*report, f"out={tmp_path / 'after'}"]) == 0
-    with (tmp_path / "after" / "ssd" / "table2.csv").open() as file:
-        table = {row["key"]: row for row in csv.DictReader(file)}
+    table = by_key(tmp_path / "after" / "ssd" / "table2.csv")
     assert list(table) == ["draft", "target", "ssd"]
     assert (table["target"]["mos"], table["target"]["mos_low"]) == ("3.9", "3.7")
     assert table["ssd"]["smos"] == "3.5"

@@ -1,10 +1,11 @@
 """The PCG report from run folders: the search for one speed, tests over seeds, the swap test."""
 
-import csv
 import json
 from pathlib import Path
 
 import pytest
+from csv_rows import by_key
+from shipped import read_csv
 from synthetic_runs import config_of, groups_of, make_pcg_runs, make_run, write_run
 
 from speculative_tts.commands.report import main
@@ -14,7 +15,6 @@ from speculative_tts.reporting.needs import choose
 from speculative_tts.reporting.runs import find_runs
 from speculative_tts.reporting.shown import REPORTS
 
-Rows = dict[str, dict[str, str]]
 REPORT = REPORTS["pcg"](TINY)
 
 
@@ -28,11 +28,6 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out / "pcg"
 
 
-def rows(path: Path) -> Rows:
-    with path.open() as file:
-        return {row["key"]: row for row in csv.DictReader(file)}
-
-
 def test_every_file_is_there(results: Path) -> None:
     tables = {f"{t.name}.{end}" for t in REPORT.tables for end in ("md", "csv", "tex")}
     figures = {
@@ -42,7 +37,7 @@ def test_every_file_is_there(results: Path) -> None:
 
 
 def test_table1_takes_the_groups_that_are_as_fast_as_ssd(results: Path) -> None:
-    table = rows(results / "table1.csv")
+    table = by_key(results / "table1.csv")
     assert float(table["pcg"]["groups.mean_size"]) == 25
     assert float(table["pcg"]["groups.theta"]) == pytest.approx(0.775)
     lengths = [float(table[key]["acceptance_length"]) for key in ("pcg", "ssd")]
@@ -59,7 +54,7 @@ def test_table1_takes_the_groups_that_are_as_fast_as_ssd(results: Path) -> None:
 
 
 def test_speed_by_length_orders_rules_as_acceptance_length_does(results: Path) -> None:
-    table = rows(results / "table1.csv")
+    table = by_key(results / "table1.csv")
     ratios = [
         float(row["speedup_by_length"]) / float(row["acceptance_length"])
         for key, row in table.items()
@@ -72,9 +67,9 @@ def test_speed_by_length_orders_rules_as_acceptance_length_does(results: Path) -
 
 
 def test_a_run_has_one_speed_by_length_in_the_whole_report(results: Path) -> None:
-    table = rows(results / "table1.csv")
-    with (results / "figure2.csv").open() as file:
-        points = [p for p in csv.DictReader(file) if p["plot"] == "Word errors, speed by length"]
+    table = by_key(results / "table1.csv")
+    drawn = read_csv(results / "figure2.csv")
+    points = [p for p in drawn if p["plot"] == "Word errors, speed by length"]
     found = {table["ssd"]["speedup_by_length"]}
     found |= {p["x"] for p in points if (p["series"], p["tag"]) == ("SSD, β", "0.3")}
     assert len(found) == 1
@@ -88,8 +83,7 @@ def test_figure3_has_the_seeds_that_all_of_its_points_have(results: Path) -> Non
     text = (results / "figure3.md").read_text()
     assert "Seeds: 0 (PCG, mean size 40, SSD, β = 0.3, exact SD); 0, 1, 2 (target alone)." in text
     assert "Seeds: 0, 1, 2." in (results / "figure2.md").read_text()
-    with (results / "figure3.csv").open() as file:
-        points = [p for p in csv.DictReader(file) if p["series"] == "exact SD"]
+    points = [p for p in read_csv(results / "figure3.csv") if p["series"] == "exact SD"]
     alone = json.loads((results / "runs.json").read_text())
     (run,) = (name for name in alone if name.startswith("speculative-exact-b0-k3-s0"))
     (point,) = (p for p in points if p["plot"] == "Acceptance length" and p["x"] == "3")
@@ -106,7 +100,7 @@ def test_labels_keep_their_names_in_headings(results: Path) -> None:
 
 def test_table3_has_an_operating_point_of_its_own(results: Path) -> None:
     """Mel groups were as fast as SSD, whose speed is Table 1's; its WER is another there."""
-    table = rows(results / "table3.csv")
+    table = by_key(results / "table3.csv")
     assert float(table["embedding"]["groups.mean_size"]) == pytest.approx(10.3)
     assert float(table["mel"]["groups.mean_size"]) == 60
     lengths = [float(table[key]["acceptance_length"]) for key in ("mel", "embedding")]
@@ -116,7 +110,7 @@ def test_table3_has_an_operating_point_of_its_own(results: Path) -> None:
 
 
 def test_table2_has_the_swap_beside_the_paper(results: Path) -> None:
-    table = rows(results / "table2.csv")
+    table = by_key(results / "table2.csv")
     assert table["4.5"]["paper_delta_wer"] == "+0.004"
     assert table["4.5"]["paper_swapped"] == "75.0"
     assert 40 < float(table["4.5"]["swapped"]) < 50 < 100 * float(table["target"]["wer"])
@@ -127,8 +121,7 @@ def test_table2_has_the_swap_beside_the_paper(results: Path) -> None:
 
 
 def test_figure2_has_both_frontiers_and_the_papers_points(results: Path) -> None:
-    with (results / "figure2.csv").open() as file:
-        found = list(csv.DictReader(file))
+    found = read_csv(results / "figure2.csv")
     assert {row["plot"] for row in found} == {axes.title for axes in REPORT.figures[0].axes}
     first = [row for row in found if row["plot"] == "Word errors, measured speed"]
     sizes = [row["tag"] for row in first if row["series"] == "PCG, mean group size"]

@@ -1,6 +1,5 @@
 """From run folders to files, through the command."""
 
-import csv
 import json
 import re
 import shutil
@@ -8,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from csv_rows import by_key
+from shipped import read_csv
 from synthetic_runs import make_run
 
 from speculative_tts.commands.report import main
@@ -32,11 +33,6 @@ FIGURES = {
 }
 
 
-def rows(path: Path) -> dict[str, dict[str, str]]:
-    with path.open() as file:
-        return {row["key"]: row for row in csv.DictReader(file)}
-
-
 def test_every_file_is_there(ssd_report: Path) -> None:
     names = {path.name for path in (ssd_report / "ssd").iterdir()}
     assert names == TABLES | FIGURES | {"runs.json"}
@@ -44,7 +40,7 @@ def test_every_file_is_there(ssd_report: Path) -> None:
 
 
 def test_table1_has_ours_beside_the_paper(ssd_report: Path, ssd_runs: Path) -> None:
-    table = rows(ssd_report / "ssd" / "table1.csv")
+    table = by_key(ssd_report / "ssd" / "table1.csv")
     assert list(table) == ["draft", "target", "exact", "ssd", "codec", "reference"]
     assert table["ssd"]["paper_wer"] == "5.70"
     assert table["ssd"]["paper_speedup"] == "1.40"
@@ -86,7 +82,7 @@ def test_table3_says_what_is_odd_in_the_paper(ssd_report: Path) -> None:
     text = (ssd_report / "ssd" / "table3.md").read_text()
     assert "The paper prints WER 6.34" in text
     assert "probably a misprint" in text
-    assert [row["paper_lm_rtf"] for row in rows(ssd_report / "ssd" / "table3.csv").values()] == [
+    assert [row["paper_lm_rtf"] for row in by_key(ssd_report / "ssd" / "table3.csv").values()] == [
         "0.504",
         "0.509",
         "0.444",
@@ -122,8 +118,7 @@ def test_titles_of_tables_and_figures_name_the_target(ssd_report: Path) -> None:
 
 
 def test_figure3_has_every_lookahead(ssd_report: Path) -> None:
-    with (ssd_report / "ssd" / "figure3.csv").open() as file:
-        points = list(csv.DictReader(file))
+    points = read_csv(ssd_report / "ssd" / "figure3.csv")
     for label in ("SSD, β = 0.4", "exact"):
         xs = [p["x"] for p in points if p["series"] == label and p["plot"].startswith("LM-RTF")]
         assert xs == [str(k) for k in read("ssd/figure3").values("lookahead")]
@@ -191,7 +186,7 @@ def test_audio_of_other_systems_reaches_the_report(tmp_path: Path) -> None:
     summary["run"] = {"system": "external", "list": "theirs.jsonl"}
     (theirs / "summary.json").write_text(json.dumps(summary))
     assert main([f"runs={tmp_path / 'runs'}", f"out={tmp_path}"]) == 0
-    row = rows(tmp_path / "others" / "others.csv")["theirs"]
+    row = by_key(tmp_path / "others" / "others.csv")["theirs"]
     assert float(row["wer"]) == pytest.approx(100 * summary["metrics"]["wer"]["value"], 1e-4)
     assert "Built on 9 utterances, fewer than 10" in (tmp_path / "others" / "others.md").read_text()
     heard = section(tmp_path / "index.html")
@@ -207,7 +202,7 @@ def test_audio_of_other_systems_reaches_the_report(tmp_path: Path) -> None:
 
 
 def test_similarity_stands_beside_its_floor_and_cut_offs_are_shown(ssd_report: Path) -> None:
-    table = rows(ssd_report / "ssd" / "table1.csv")
+    table = by_key(ssd_report / "ssd" / "table1.csv")
     assert {row["similarity_floor"] for row in table.values()} == {"0.6"}
     assert table["target"]["stopped_at_max"] == "0"
     assert table["codec"]["length_ratio"] == "1"
@@ -218,7 +213,7 @@ def test_similarity_stands_beside_its_floor_and_cut_offs_are_shown(ssd_report: P
 
 def test_tiny_system_stands_beside_its_goals(ssd_runs: Path, tmp_path: Path) -> None:
     assert main([f"runs={ssd_runs}", f"out={tmp_path}", "paper=tiny"]) == 0
-    table = rows(tmp_path / "tiny" / "tiny_system.csv")
+    table = by_key(tmp_path / "tiny" / "tiny_system.csv")
     assert {key: row["goal_wer"] for key, row in table.items()} == {
         "target": "≤ 8 (aim 5)",
         "codec": "≤ 4",
@@ -236,7 +231,7 @@ def test_several_seeds_are_pooled(tmp_path: Path) -> None:
     for seed in (0, 1):
         make_run(runs, "target", seed=seed, n=6)
     assert main([f"runs={runs}", f"out={tmp_path}", "page=false"]) == 0
-    row = rows(tmp_path / "ssd" / "table1.csv")["target"]
+    row = by_key(tmp_path / "ssd" / "table1.csv")["target"]
     assert row["wer_n"] == "6"
     assert float(row["wer_sd"]) >= 0
     assert "seeds 0, 1; temperature" in (tmp_path / "ssd" / "table1.md").read_text()
@@ -305,13 +300,6 @@ def test_runs_left_out_are_five_and_a_count(
     lines = capsys.readouterr().err.splitlines()
     assert sum(" left out: not scored" in line for line in lines) == 5
     assert "... and 3 more like these" in lines
-
-
-def test_unknown_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["paper=pcgg", f"runs={tmp_path}", f"out={tmp_path / 'out'}"]) == 2
-    line = capsys.readouterr().err
-    assert "paper=pcgg has no report; use ssd, pcg, mtp, tiny, streaming, frontier, " in line
-    assert "drafters, speeds, claims, retest, late or all" in line
 
 
 def test_audio_that_was_deleted_is_not_shown(tmp_path: Path) -> None:

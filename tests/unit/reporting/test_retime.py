@@ -10,8 +10,9 @@ import pytest
 import retime
 import synthetic_runs
 from clocks import TIMES, UNTIMED, captioned, clocked, points_with_clocks
+from csv_rows import by_key
 from draw_page import report_folders
-from shipped import read_table
+from shipped import read_csv, read_table
 from synthetic_runs import make_ssd_runs
 
 from speculative_tts.evaluation.processes import ENOUGH
@@ -24,10 +25,6 @@ from speculative_tts.reporting.tables import latex, markdown
 Rows = list[dict[str, str]]
 SHIPPED = Path(__file__).resolve().parents[3] / "results"
 TABLES, FIGURES = ("table1", "table3", "matched_clock"), ("figure3", "tradeoff")
-
-
-def read(path: Path) -> Rows:
-    return rows_of(path.read_text())
 
 
 def rows_of(text: str) -> Rows:
@@ -75,7 +72,7 @@ def made(
 
 @pytest.mark.parametrize("name", TABLES)
 def test_words_stay_and_clocks_change(made: tuple[Path, Path], name: str) -> None:
-    old, new = (read(folder / f"{name}.csv") for folder in made)
+    old, new = (read_csv(folder / f"{name}.csv") for folder in made)
     assert [row["key"] for row in old] == [row["key"] for row in new]
     for before, after in zip(old, new, strict=True):
         moved = before.get("groups.mean_size") != after.get("groups.mean_size")
@@ -90,11 +87,11 @@ def test_words_stay_and_clocks_change(made: tuple[Path, Path], name: str) -> Non
 def test_a_row_at_equal_speed_searches_again_and_has_the_words_of_its_new_size(
     made: tuple[Path, Path],
 ) -> None:
-    old, new = ({r["key"]: r for r in read(folder / "matched_clock.csv")} for folder in made)
+    old, new = (by_key(folder / "matched_clock.csv") for folder in made)
     words = {row["groups.mean_size"]: row["wer"] for row in old.values() if row["wer"]}
     words |= {
         row["groups.mean_size"]: row["wer"]
-        for row in read(made[0] / "matched_length.csv")
+        for row in read_csv(made[0] / "matched_length.csv")
         if row["wer"]
     }
     sized = [row for row in new.values() if row["groups.mean_size"]]
@@ -106,7 +103,7 @@ def test_a_row_at_equal_speed_searches_again_and_has_the_words_of_its_new_size(
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_points_move_by_their_clock_alone(made: tuple[Path, Path], name: str) -> None:
-    old, new = (read(folder / f"{name}.csv") for folder in made)
+    old, new = (read_csv(folder / f"{name}.csv") for folder in made)
     assert len(old) == len(new)
     for before, after in zip(old, new, strict=True):
         changed = {key for key in before if before[key] != after[key]}
@@ -141,7 +138,7 @@ def test_a_setting_without_a_run_has_no_speed(
     shutil.rmtree(gone)
     monkeypatch.setattr(retime, "RUNS", {"ssd": "ssd"})
     retime.retime(tmp_path / "runs", tmp_path)
-    table = {row["key"]: row for row in read(tmp_path / "ssd" / "table3.csv")}
+    table = by_key(tmp_path / "ssd" / "table3.csv")
     assert not table["0.2"]["speedup"]
     assert table["0.2"]["wer"]
     assert table["0.3"]["speedup"]
@@ -154,7 +151,7 @@ def test_a_point_that_was_renamed_is_refused_by_its_name(
 ) -> None:
     """It was left out in silence: a figure had lost its best point by that."""
     (figure,) = (one for one in REPORTS["ssd"](TINY).figures if one.name == "figure3")
-    rows = read(made[0] / "figure3.csv")
+    rows = read_csv(made[0] / "figure3.csv")
     points = rows_of(points_with_clocks(figure, rows, rows))
     assert points == rows
     renamed = [rows[0] | {column: "as it was called"}, *rows[1:]]
@@ -164,7 +161,7 @@ def test_a_point_that_was_renamed_is_refused_by_its_name(
 
 def test_a_point_that_was_not_timed_is_left_out(made: tuple[Path, Path]) -> None:
     (figure,) = (one for one in REPORTS["ssd"](TINY).figures if one.name == "figure3")
-    rows = read(made[0] / "figure3.csv")
+    rows = read_csv(made[0] / "figure3.csv")
     assert rows_of(points_with_clocks(figure, rows, rows[1:])) == rows[1:]
 
 
@@ -190,24 +187,17 @@ def test_a_table_that_is_read_is_written_as_it_was(report: object, place: Path, 
 
 
 def test_a_caption_without_any_new_clock_says_so() -> None:
-    """It once ended in the middle: "Their intervals are."."""
+    """It once ended in the middle: "Their intervals are.".
+
+    That of a figure without clocks spoke of speeds; "of one process" stood beside speeds of five.
+    """
     old = ["240 utterances; seed 0.", "Brackets: intervals.", "WER is a sum."]
+    assert captioned([*old[:2], UNTIMED, *old[2:]], [], []) == old
+    assert captioned([old[0], f"{old[1]} {ONE_PROCESS}", old[2]], [], []) == old
     found = captioned(old, [], ["SSD: "])
     assert UNTIMED in found
     assert not any(line.startswith(TIMES) for line in found)
     assert captioned(found, [], ["SSD: "]) == found
-
-
-def test_a_caption_of_one_process_is_gone_with_its_clocks() -> None:
-    """It stayed beside speeds of five: "of one process ... they decide nothing"."""
-    old = ["240 utterances; seed 0.", f"Brackets: intervals. {ONE_PROCESS}", "WER is a sum."]
-    assert captioned(old, [], []) == ["240 utterances; seed 0.", "Brackets: intervals.", old[2]]
-
-
-def test_a_figure_without_any_clock_says_nothing_of_clocks() -> None:
-    """It once said that its speeds were not measured, and that none is shown."""
-    old = ["240 utterances; seed 0.", "Brackets: intervals.", "WER is a sum."]
-    assert captioned([*old[:2], UNTIMED, *old[2:]], [], []) == old
 
 
 def test_clocks_that_a_table_had_lost_come_back(
@@ -223,7 +213,9 @@ def test_clocks_that_a_table_had_lost_come_back(
     (other,) = (runs / "ssd").glob("codec-*")
     shutil.copytree(other, tmp_path / "others" / "ssd" / other.name)
     retime.retime(tmp_path / "others", tmp_path / "twice")
-    lost = [row for row in read(tmp_path / "twice" / "ssd" / "table3.csv") if row.get("speedup")]
+    lost = [
+        row for row in read_csv(tmp_path / "twice" / "ssd" / "table3.csv") if row.get("speedup")
+    ]
     assert not lost
     retime.retime(runs, tmp_path / "twice")
     for name in ("table3.csv", "table3.md", "table3.tex"):

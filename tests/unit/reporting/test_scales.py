@@ -1,6 +1,5 @@
 """Every report from synthetic runs of its experiments, at both scales, by each scale's judges."""
 
-import csv
 import json
 import re
 import shlex
@@ -13,6 +12,7 @@ import pytest
 import yaml
 from experiment_points import names, points
 from markdown_tables import blocks
+from shipped import read_csv
 from synthetic_runs import JUDGES, group_facts, make_run, write_run
 
 from speculative_tts.assets import configuration
@@ -111,8 +111,7 @@ def test_judges_are_the_papers_and_no_figure_lacks_its_points(papers: Path) -> N
     text = (papers / "table1.md").read_text()
     assert all(name in text for name in judges)
     for path in papers.glob("*figure*.csv"):
-        with path.open() as file:
-            plots = {(row["plot"], row["kind"]) for row in csv.DictReader(file)}
+        plots = {(row["plot"], row["kind"]) for row in read_csv(path)}
         assert {name for name, _ in plots} == {name for name, kind in plots if kind == "curve"}
 
 

@@ -1,6 +1,5 @@
 """results/claims says what today's definitions say, and the pages count as it counts."""
 
-import csv
 import json
 import re
 from collections import Counter
@@ -9,8 +8,9 @@ from pathlib import Path
 from statistics import NormalDist
 
 import pytest
-from kept_runs import scores
-from shipped import read_page, read_table
+from csv_rows import by_key
+from kept_runs import cells, scores
+from shipped import read_csv, read_page, read_table
 
 from speculative_tts.evaluation.compare import compare_rows
 from speculative_tts.evaluation.summary import Bootstrap
@@ -50,7 +50,7 @@ def blocks() -> Mapping[str, Block]:
 
 
 def rows(folder: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(text(f"results/{folder}/claims.csv").splitlines()))
+    return read_csv(ROOT / f"results/{folder}/claims.csv")
 
 
 def claimed(row: dict[str, str]) -> str:
@@ -140,9 +140,7 @@ def test_a_claim_on_swaps_says_by_which_test_it_was_heard(claims: str, heard: st
 
 
 def test_the_claims_on_swaps_are_of_the_mended_test() -> None:
-    table = {
-        row["key"]: row for row in csv.DictReader(text("results/pcg/table2.csv").splitlines())
-    }
+    table = by_key(ROOT / "results/pcg/table2.csv")
     for row in rows("claims"):
         if size := re.search(r"swaps \(size (.*)\)", row["test"]):
             swapped = table[size[1]]
@@ -167,7 +165,7 @@ def test_p_of_a_claim_is_not_corrected(
     key: str, of: tuple[str, str], minus: tuple[str, str]
 ) -> None:
     """Five rows had the p of their source tables, by Holm's method, beside plain ones."""
-    (row,) = [one for one in rows("claims") if one["key"] == key]
+    row = cells("claims/claims", key)
     found = compare_rows(scores(*minus), scores(*of), "wer", Bootstrap()).scaled(100)
     said = [row[f"here{end}"] for end in ("", "_low", "_high", "_p")]
     assert [exact(one) for one in (found.value, found.low, found.high, found.p)] == said
@@ -175,7 +173,7 @@ def test_p_of_a_claim_is_not_corrected(
 
 @pytest.mark.parametrize("key", ["ours1", "ours2"])
 def test_p_of_runs_whose_scores_do_not_ship_is_read_from_the_interval(key: str) -> None:
-    (row,) = [one for one in rows("claims") if one["key"] == key]
+    row = cells("claims/claims", key)
     value, low, high = (float(row[f"here{end}"]) for end in ("", "_low", "_high"))
     error = (high - low) / 2 / NormalDist().inv_cdf(0.975)
     assert f"{2 * NormalDist().cdf(-abs(value) / error):.3g}" == row["here_p"]

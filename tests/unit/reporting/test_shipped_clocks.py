@@ -1,14 +1,14 @@
 """Every speed of a table that ships is of five processes, or its row says that it is of three."""
 
-import csv
 import re
 from pathlib import Path
 
 import pytest
 from clocks import clocked, of_clock, places, under_clock
+from csv_rows import by_key
 from draw_page import report_folders
 from markdown_tables import blocks
-from shipped import read_page, read_table
+from shipped import read_csv, read_page, read_table
 
 from speculative_tts.evaluation.processes import ENOUGH
 from speculative_tts.evaluation.registry import METRICS
@@ -39,11 +39,6 @@ FIGURES = [
 ]
 
 
-def read(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
 def headings(page: Path) -> list[list[str]]:
     return [list(block) for block in blocks(page.read_text(encoding="utf-8"))]
 
@@ -63,7 +58,7 @@ def too_few(place: Path, name: str) -> list[str]:
     origin = read_page(place / f"{name}.md").origin
     (seeds,) = (line for line in origin if line.startswith("Seeds: "))
     found = []
-    for row in read(place / f"{name}.csv"):
+    for row in read_csv(place / f"{name}.csv"):
         for column in measured(row):
             spread = len(seeds.split(",")) if row.get(f"{column}_sd") else 1
             processes = int(row.get(f"{column}_processes") or spread)
@@ -85,7 +80,7 @@ def test_a_tables_speeds_are_of_enough_processes(
 )
 def test_a_figures_speeds_are_of_enough_processes(place: Path, figure: FigureDefinition) -> None:
     """Seconds of a codec are those of the first process: the caption then says so."""
-    drawn = {row["plot"] for row in read(place / f"{figure.name}.csv")}
+    drawn = {row["plot"] for row in read_csv(place / f"{figure.name}.csv")}
     axes = [one for one in figure.axes if one.title in drawn]
     named = {name for one in axes for name in (one.x, one.y, *(c.y for c in one.curves))}
     if any(of_clock(name) for name in named if name):
@@ -101,7 +96,7 @@ def test_a_figures_speeds_are_of_enough_processes(place: Path, figure: FigureDef
 def test_a_figures_points_have_the_names_of_today(place: Path, figure: FigureDefinition) -> None:
     """`make clocks` refuses a point whose name the figure no longer has."""
     known = set(places(figure))
-    own = [row for row in read(place / f"{figure.name}.csv") if row["kind"] != "published"]
+    own = [row for row in read_csv(place / f"{figure.name}.csv") if row["kind"] != "published"]
     assert {tuple(row[key] for key in ("plot", "series", "kind", "tag")) for row in own} <= known
 
 
@@ -128,7 +123,7 @@ def test_any_other_page_says_above_its_tables_of_how_many_processes_it_is(page: 
 @pytest.mark.parametrize("place", ["claims", "registered/claims", "registered/late"])
 def test_a_speed_of_few_processes_gets_no_verdict(place: str) -> None:
     rows = [
-        row for row in read(SHIPPED / place / "claims.csv") if row["test"].startswith("speedup")
+        row for row in read_csv(SHIPPED / place / "claims.csv") if row["test"].startswith("speedup")
     ]
     assert rows
     for row in rows:
@@ -169,7 +164,7 @@ def test_clocks_are_the_same_in_markdown_and_csv(
     report: Report, place: Path, table: TableDefinition
 ) -> None:
     """Retiming writes both; each printed speed is the CSV's, rounded."""
-    rows = {row["key"]: row for row in read(place / f"{table.name}.csv")}
+    rows = by_key(place / f"{table.name}.csv")
     for block in read_table(place, report, table.name).blocks.values():
         for key, line in block.items():
             known = [abs(float(t)) for c, t in rows[key].items() if clocked(c) and _number(t)]

@@ -1,6 +1,5 @@
 """The page that ships says what the files beside it say, and its first card follows from them."""
 
-import csv
 import re
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import draw_page
 import numpy as np
 import pytest
-from shipped import read_page, shipped_section
+from shipped import read_csv, read_page, shipped_section
 
 from speculative_tts.evaluation.statistics import Measure
 from speculative_tts.reporting.captions import SYNTHETIC, synthetic
@@ -31,54 +30,6 @@ from speculative_tts.reporting.tables import (
 ROOT = Path(__file__).resolve().parents[3]
 SHIPPED = ROOT / "results"
 SECTIONS = read_sections(SHIPPED / "index.html")
-TABLES = [(name, table["name"]) for name, data in SECTIONS.items() for table in data["tables"]]
-FIGURES = [(name, one["name"]) for name, data in SECTIONS.items() for one in data["figures"]]
-
-
-def shipped(section: str, kind: str, name: str) -> dict[str, Any]:
-    return next(one for one in SECTIONS[section][kind] if one["name"] == name)
-
-
-def cells_of(path: Path) -> list[list[str]]:
-    """Cells of all tables of a Markdown file, headings left out."""
-    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line[:1] == "|"]
-    tables = [i for i, line in enumerate(lines) if line.startswith("| ---")]
-    body = [line for i, line in enumerate(lines) if i not in tables and i + 1 not in tables]
-    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in body]
-
-
-@pytest.mark.parametrize(("paper", "name"), TABLES)
-def test_every_cell_is_that_of_the_file_it_links_to(paper: str, name: str) -> None:
-    """82 of 88 cells of drafters/fine were those of an older table, and nothing said so."""
-    lines = [line for one in shipped(paper, "tables", name)["blocks"] for line in one["lines"]]
-    on_page = [
-        [line["label"], *(f"{value} {around}".rstrip() for value, around, _ in line["cells"])]
-        for line in lines
-    ]
-    escaped = [
-        [re.sub(r"\\([<(|])", r"\1", cell) for cell in row]
-        for row in cells_of(SHIPPED / paper / f"{name}.md")
-    ]
-    assert on_page == escaped
-    assert on_page
-
-
-@pytest.mark.parametrize(("paper", "name"), FIGURES)
-def test_every_point_is_that_of_the_file_it_links_to(paper: str, name: str) -> None:
-    with (SHIPPED / paper / f"{name}.csv").open(encoding="utf-8") as file:
-        rows = [
-            (row["plot"], row["series"], row["tag"], row["x"], row["y"])
-            for row in csv.DictReader(file)
-        ]
-    plots = shipped(paper, "figures", name)["plots"]
-    on_page = [
-        (plot["title"], series["label"], point["tag"], point["x"], point["y"]["value"])
-        for plot in plots
-        for series in plot["series"]
-        for point in series["points"]
-    ]
-    as_numbers = [(*row[:3], *(float(n) if n else None for n in row[3:])) for row in rows]
-    assert on_page == as_numbers
 
 
 def test_the_page_is_the_one_that_its_files_make() -> None:
@@ -236,12 +187,11 @@ def test_every_plotted_speed_is_that_of_its_table() -> None:
     seen = 0
     for point in (one for data in SECTIONS.values() for one in data["points"]):
         if point.get("speedup_of"):
-            with (SHIPPED / f"{point['speedup_table']}.csv").open(encoding="utf-8") as file:
-                speeds = {
-                    tuple(float(row[f"speedup{end}"] or "nan") for end in ("", "_low", "_high"))
-                    for row in csv.DictReader(file)
-                    if row["speedup"]
-                }
+            speeds = {
+                tuple(float(row[f"speedup{end}"] or "nan") for end in ("", "_low", "_high"))
+                for row in read_csv(SHIPPED / f"{point['speedup_table']}.csv")
+                if row["speedup"]
+            }
             known = [float("nan") if part is None else part for part in point["speedup"]]
             assert any(np.array_equal(known, one, equal_nan=True) for one in speeds), point
             seen += 1

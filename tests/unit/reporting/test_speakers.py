@@ -1,9 +1,9 @@
 """The tiny system's tables by speaker, from run folders to files."""
 
-import csv
 from pathlib import Path
 
 import pytest
+from shipped import read_csv
 from synthetic_runs import make_run
 
 from speculative_tts.commands import decode
@@ -49,14 +49,9 @@ def test_make_fresh_decodes_the_target_alone() -> None:
     assert {row.where["system"] for table in NEW for row in table.rows.values()} == {"target"}
 
 
-def lines(path: Path) -> list[dict[str, str]]:
-    with path.open() as file:
-        return list(csv.DictReader(file))
-
-
 def test_figures_are_those_of_the_runs_own_scores(tiny: Path) -> None:
     (run,) = (tiny / "runs").glob("codec-s0-00000000")
-    for line in lines(tiny / "tiny" / "speakers.csv"):
+    for line in read_csv(tiny / "tiny" / "speakers.csv"):
         chosen = {
             "all": lambda row: True,
             "seen": lambda row: row["seen"],
@@ -70,7 +65,7 @@ def test_figures_are_those_of_the_runs_own_scores(tiny: Path) -> None:
 
 
 def test_groups_come_first_and_then_the_best_voice(tiny: Path) -> None:
-    table = lines(tiny / "tiny" / "voices.csv")
+    table = read_csv(tiny / "tiny" / "voices.csv")
     assert [line["key"] for line in table[:3]] == ["all", "seen", "unseen"]
     assert {line["key"] for line in table[3:]} == {f"speaker{i}" for i in range(4)}
     rates = [float(line["spoken_wer"]) for line in table[3:]]
@@ -91,7 +86,7 @@ def test_the_command_of_a_missing_run_names_the_list(
 
 def test_few_utterances_of_a_speaker_have_no_interval(tiny: Path) -> None:
     """Six utterances a speaker on the test list, twelve of the strings that all voices say."""
-    few, many = (lines(tiny / "tiny" / f"{one.name}.csv") for one in (SPEAKERS, SPOKEN))
+    few, many = (read_csv(tiny / "tiny" / f"{one.name}.csv") for one in (SPEAKERS, SPOKEN))
     assert [bool(line["target_wer_low"]) for line in few] == [True, True, False, *4 * [False]]
     assert all(line["spoken_wer_low"] for line in many)
     text = (tiny / "tiny" / "voices.md").read_text()
