@@ -7,13 +7,15 @@ Written from the formulas, not from the package, so that both being wrong alike 
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
+import torch
 from stubs import Markov
 
 from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
 from speculative_tts.decoding.sampling.sampler import Sampler
+from speculative_tts.models.speech_lm import SpeechLM
 from speculative_tts.schema.decode import Repetition
 
 Law = dict[tuple[int, ...], float]
@@ -91,9 +93,16 @@ class Chain:
         self._minimum = request.min_tokens
         self._prompt = tuple(int(x) for x in request.prompt[:, 0])
 
-    def next(self, output: tuple[int, ...]) -> list[float]:
+    def logits(self, output: tuple[int, ...]) -> list[float]:
         before, last = (self._prompt + output)[-2:]
-        logits = list(self._table[before][last])
+        return list(self._table[before][last])
+
+    def next(self, output: tuple[int, ...]) -> list[float]:
+        logits = self.logits(output)
+        if isinstance(self._sampler, RepetitionPenalty):
+            for token in {*output}:
+                factor = self._sampler.penalty ** (1 if logits[token] < 0 else -1)
+                logits[token] *= factor
         if len(output) < self._minimum:
             for stop in self._stops:
                 logits[stop] = -math.inf
@@ -104,6 +113,22 @@ class Chain:
         return probabilities(logits, self._sampler, output)
 
 
+class Passes(Chain):
+    """Laws of a decoder, each by a pass over all that comes before."""
+
+    def __init__(
+        self, model: SpeechLM, sampler: Sampler, stops: tuple[int, ...], request: Request
+    ) -> None:
+        self._model, self._start = model, request.prompt
+        self._sampler, self._stops, self._minimum = sampler, stops, request.min_tokens
+
+    @torch.inference_mode()
+    def logits(self, output: tuple[int, ...]) -> list[float]:
+        whole = self._model.append(self._start, torch.tensor(output, dtype=torch.int64))
+        found = self._model.prefill([whole], self._model.cache(1, len(whole)))
+        return found[0].double().tolist()
+
+
 def autoregressive_law(
     model: Markov, sampler: Sampler, stops: tuple[int, ...], request: Request
 ) -> Law:
@@ -111,19 +136,13 @@ def autoregressive_law(
     return law_of(Chain(model, sampler, stops, request), stops, request.max_tokens)
 
 
-class Laws(Protocol):
-    def next(self, output: tuple[int, ...]) -> list[float]:
-        """Law of the token after an output."""
-        ...
-
-
-def law_of(chain: Laws, stops: tuple[int, ...], limit: int) -> Law:
+def law_of(chain: Chain, stops: tuple[int, ...], limit: int) -> Law:
     """Probability of every complete output of at most `limit` tokens."""
     return dict(_grow((), 1.0, chain, stops, limit))
 
 
 def _grow(
-    output: tuple[int, ...], mass: float, chain: Laws, stops: tuple[int, ...], limit: int
+    output: tuple[int, ...], mass: float, chain: Chain, stops: tuple[int, ...], limit: int
 ) -> Iterator[tuple[tuple[int, ...], float]]:
     for token, chance in enumerate(chain.next(output)):
         if chance > 0:

@@ -90,23 +90,6 @@ def test_laws_equal_the_reference_and_float32_is_near(
     torch.testing.assert_close(single.sum(-1), torch.ones(4), atol=1e-6, rtol=0)
 
 
-@given(samplers, seeds)
-def test_supports(sampler: Sampler, seed: int) -> None:
-    """A sum of 1 on at most k tokens; the fewest likeliest ones whose mass reaches top_p."""
-    logits = logits_of(seed, 3, VOCAB)
-    law = call(sampler, logits)
-    torch.testing.assert_close(law.sum(-1), torch.ones(3).double(), atol=1e-12, rtol=0)
-    size = (law > 0).sum(-1)
-    assert (size <= (sampler.top_k or VOCAB)).all()
-    plain = call(Sampler(sampler.temperature, sampler.top_k), logits)
-    for row in range(3):
-        ordered = plain[row].sort(descending=True).values
-        assert float(ordered[: size[row] - 1].sum()) < sampler.top_p + 1e-12
-        if size[row] < (plain[row] > 0).sum():
-            assert float(ordered[: size[row]].sum()) >= sampler.top_p - 1e-12
-        assert (law[row] > 0).tolist() == (plain[row] >= ordered[size[row] - 1]).tolist()
-
-
 @given(seeds, st.integers(0, 3))
 def test_temperature_zero_is_the_one_hot_of_the_allowed_argmax(seed: int, minimum: int) -> None:
     logits = logits_of(seed, 4, VOCAB)

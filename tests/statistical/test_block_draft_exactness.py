@@ -3,6 +3,7 @@
 The target is decoded by the fastest kernels there are: drafts are torch's either way.
 """
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 import torch
 from block_folders import BLOCK, FLOAT, load_block, save_block
-from group_laws import Cover, parts
+from group_laws import Cover
+from reference import Passes
 from rule_laws import CASES, ByMasses, Case
 from scipy.stats import chi2, ncx2
 from shared_prompts import shared_prompts
@@ -73,37 +75,16 @@ def chi_squared(drafter: BlockDrafter, target: Path) -> tuple[float, float]:
         counts[one.tokens[1], one.tokens[2]] += 1
         accepted += one.counts.accepted
     assert accepted > 0.05 * MANY
-    first, second, third = laws(model, Sampler(), rows[0])
+    first, second, third = (laws(model, rows[0], number) for number in range(3))
     pairs = torch.einsum("a,ab,abc->bc", first, second, third)
     return chi_square(counts.ravel(), pairs.numpy().ravel())
 
 
-@torch.inference_mode()
-def laws(model: MergedVocabLM, sampler: Sampler, row: Request) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the target's laws of the first three tokens given those before, in float64.
-
-    Shapes: [ids], [ids, ids] and [ids, ids, ids], by a pass over each two tokens.
-    """
-    ids = torch.arange(model.vocab_size)
-
-    def after(tokens: Tensor) -> Tensor:
-        """Laws after each row of tokens [rows, tokens]."""
-        rows, number = tokens.shape
-        cache = model.cache(rows, len(row.prompt) + number + 1)
-        logits = model.prefill([row.prompt] * rows, cache)[:, None]
-        if number:
-            start = torch.full((rows,), len(row.prompt))
-            logits = model.extend(tokens, cache, start, keep=1)
-        history = torch.cat([tokens, tokens.new_zeros(rows, 1)], 1)
-        places = torch.full((rows, 1), number)
-        stop = StopRule.build(STOPS, model.vocab_size, [LONG] * rows, CPU)
-        return sampler(logits, history, places, stop)[:, 0]
-
-    first = after(ids[:1, None][:, :0])[0]
-    second = after(ids[:, None])
-    pairs = torch.cartesian_prod(ids, ids)
-    third = after(pairs).view(len(ids), len(ids), -1)
-    return first.double(), second.double(), third.double()
+def laws(model: MergedVocabLM, row: Request, number: int) -> Tensor:
+    """Return the target's law after each `number` tokens, float64 [ids, ..., ids]."""
+    chain, ids = Passes(model, Sampler(), STOPS, row), range(model.vocab_size)
+    found = [chain.next(tokens) for tokens in product(ids, repeat=number)]
+    return torch.tensor(found, dtype=torch.float64).view([len(ids)] * (number + 1))
 
 
 @pytest.mark.parametrize("kind", ["dflash", "dspark, rnn", "dspark, few"])
@@ -117,13 +98,7 @@ def grouped(vocab: int) -> ByMasses:
     """Return the group rule over overlapping groups of three neighbouring ids."""
     members = tuple(tuple(sorted({(n + k) % vocab for k in range(3)})) for n in range(vocab))
     cover = Cover(vocab, members, (1.0,) * vocab)
-
-    def masses(q: list[float], p: list[float]) -> tuple[list[float], list[float]]:
-        pair = torch.tensor([q, p], dtype=torch.float64)
-        accepted, drawn = (mass.tolist() for mass in parts(cover.weights(), *pair))
-        return accepted, drawn
-
-    return ByMasses(cover.rule(), masses)
+    return ByMasses(cover.rule(), cover.masses)
 
 
 RULES = ("tolerance", "group", "typical", "top", "divergence")  # two more know six ids alone
@@ -143,7 +118,7 @@ def test_other_rules_follow_their_own_laws(
     drafter, model = load_block(target, tmp_path), MergedVocabLM.load(target, **FLOAT)
     case: Case = grouped(drafter.head.vocab) if name == "group" else CASES[name][0]
     rows = same_requests(model, MANY if name == "top" else 2_000)
-    first, second, _ = laws(model, Sampler(), rows[0])
+    first, second = (laws(model, rows[0], number) for number in range(2))
     drafts = first_drafts(drafter, rows[0])
     emitted = [
         np.sum(case.masses(q, p), 0) for q, p in zip(second.tolist(), drafts.tolist(), strict=True)
@@ -198,7 +173,7 @@ def test_a_fault_of_the_least_size_with_that_power_is_found(
     save_block(tmp_path, target, "dspark")
     drafter, model = load_block(target, tmp_path), MergedVocabLM.load(target, **FLOAT)
     rows = same_requests(model, number)
-    first, second, _ = laws(model, Sampler(), rows[0])
+    first, second = (laws(model, rows[0], number) for number in range(2))
     drafts = first_drafts(drafter, rows[0])
     share = least_share(drafts, first, second, number)
 

@@ -6,16 +6,15 @@ chi-squares whose false-alarm rate is 1e-9 each.
 """
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 import pytest
 import torch
 from faults import NoResidual
 from goodness import chi_square
-from reference import Law, at, law_of, marginal, probabilities
+from reference import Law, Passes, at, law_of, marginal
 from shared_prompts import shared_prompts
-from torch import Tensor
 
 from speculative_tts.commands.decode import main
 from speculative_tts.decoding.batch import BatchState, Request
@@ -39,26 +38,11 @@ def engine(drafter: str) -> Engine:
     return Builder(main.compose([*own, *drafter.split()])).engine()
 
 
-@dataclass(frozen=True)
-class Chain:
-    """The target's laws, each by a pass over all that comes before."""
-
-    engine: Engine
-    prompt: Tensor
-
-    @torch.inference_mode()
-    def next(self, output: tuple[int, ...]) -> list[float]:
-        target = self.engine.target
-        whole = target.append(self.prompt, torch.tensor(output, dtype=torch.int64))
-        logits = target.prefill([whole], target.cache(1, len(whole)))[0]
-        return probabilities(logits.double().tolist(), self.engine.sampler)
-
-
 @cache
 def target_law() -> Law:
     made = engine(DRAWN)
-    prompt = made.request("law", ASKED, 0).prompt
-    return law_of(Chain(made, prompt), made.stop_ids, LONGEST)
+    asked = replace(made.request("law", ASKED, 0), min_tokens=0, max_tokens=LONGEST)
+    return law_of(Passes(made.target, made.sampler, made.stop_ids, asked), made.stop_ids, LONGEST)
 
 
 def spoken(drafter: str, rule: AcceptanceRule, number: int = N) -> list[Outcome]:

@@ -17,10 +17,9 @@ from goodness import mismatches
 from group_laws import Cover, TokenResidual
 from head_stubs import Embedded, by_heads, by_layer
 from reference import (
+    Passes,
     autoregressive_law,
-    in_slot,
     law_of,
-    probabilities,
     speculative_law,
     tolerance_masses,
 )
@@ -37,7 +36,6 @@ from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
 from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
 from speculative_tts.decoding.sampling.sampler import Sampler
-from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.models.slots import Slots
 
 N = 20_000
@@ -128,25 +126,6 @@ def test_a_mask_left_out_of_the_drafts_law_is_found(monkeypatch: pytest.MonkeyPa
     assert mismatches(by_model(Tolerance(0.0)), LAW)
 
 
-class Exact:
-    """Laws of a decoder after any output, from a pass over all of it."""
-
-    def __init__(self, model: MergedVocabLM, sampler: Sampler, prompt: Tensor, least: int) -> None:
-        self._model, self._sampler, self._prompt, self._least = model, sampler, prompt, least
-
-    @torch.inference_mode()
-    def next(self, output: tuple[int, ...]) -> list[float]:
-        whole = self._model.append(self._prompt, torch.tensor(output, dtype=torch.int64))
-        logits = self._model.prefill([whole], self._model.cache(1, 32))[0].double()
-        before = [*dict.fromkeys(output)]
-        if isinstance(self._sampler, RepetitionPenalty) and before:
-            seen, penalty = logits[before], self._sampler.penalty
-            logits[before] = torch.where(seen < 0, seen * penalty, seen / penalty)
-        if len(output) < self._least:
-            logits[list(ENDS)] = -torch.inf
-        return probabilities(in_slot(logits.tolist(), self._sampler, len(output)), self._sampler)
-
-
 THIRDS = Slots((13, 12, 13))  # of 38 codes; 38 and 39 are ends
 NATIVE = {
     "frames": Sampler(0.9, 3, 1.0, slots=THIRDS),
@@ -154,7 +133,7 @@ NATIVE = {
 }
 
 
-def compiled(sampler: Sampler, rule: AcceptanceRule, number: int) -> tuple[list[Outcome], Exact]:
+def compiled(sampler: Sampler, rule: AcceptanceRule, number: int) -> tuple[list[Outcome], Passes]:
     """So many utterances of one prompt by native rounds, and the target's own laws."""
     weights = state(3)
     target, draft = build(weights), build(weights, (0, 2, LAYERS - 1))
@@ -163,7 +142,7 @@ def compiled(sampler: Sampler, rule: AcceptanceRule, number: int) -> tuple[list[
     with shared_prompts():
         found = Speculation(target, LMDrafter(draft), rule, sampler, ENDS, 2).decode(many)
     assert all(outcome.split is not None for outcome in found)  # clocked by native rounds
-    return found, Exact(target, sampler, prompt, 0)
+    return found, Passes(target, sampler, ENDS, many[0])
 
 
 @pytest.mark.native

@@ -164,7 +164,7 @@ def test_where_it_means_nothing_it_is_refused(
 
 
 def test_adaptive_is_a_number_and_an_entropy(models: FakeModels, tmp_path: Path) -> None:
-    """Which `test_adaptive_exactness` holds exact; the run's name and records have both."""
+    """Which `test_draft_exactness` holds exact; the run's name and records have both."""
     config = written_out(config_of(models, "lookahead=adaptive"))
     assert run_name(config) == run_name(config_of(models, "lookahead=8", "drafter.entropy=1.5"))
     assert run_name(written_out(config)) == run_name(config)
