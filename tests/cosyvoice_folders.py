@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from decoders import layer_state
 from torch import Tensor
 
 GOLDEN = Path(__file__).parent / "golden/cosyvoice2"
@@ -37,15 +38,7 @@ def official_state(
         state["llm_decoder.bias"] = 0.1 * torch.randn(speech, generator=generator)
     for layer in range(layers):
         at = f"llm.model.model.layers.{layer}."
-        for name, rows in (("q", hidden), ("k", kv), ("v", kv)):
-            state[f"{at}self_attn.{name}_proj.weight"] = matrix(rows, hidden)
-            state[f"{at}self_attn.{name}_proj.bias"] = matrix(1, rows)[0]
-        state[f"{at}self_attn.o_proj.weight"] = 0.3 * matrix(hidden, hidden)
-        state[f"{at}mlp.gate_proj.weight"] = matrix(wide, hidden)
-        state[f"{at}mlp.up_proj.weight"] = matrix(wide, hidden)
-        state[f"{at}mlp.down_proj.weight"] = 0.3 * matrix(hidden, wide)
-        state[f"{at}input_layernorm.weight"] = 1 + matrix(1, hidden)[0]
-        state[f"{at}post_attention_layernorm.weight"] = 1 + matrix(1, hidden)[0]
+        state |= layer_state(at, matrix, hidden, kv, wide, out=0.3)
     return state
 
 

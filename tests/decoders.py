@@ -1,5 +1,7 @@
 """Small random decoders as speech LMs, through the real loader."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -41,17 +43,25 @@ def state(seed: int) -> State:
     out["norm.weight"] = torch.ones(HIDDEN)
     size = HIDDEN // HEADS
     for layer in range(LAYERS):
-        at = f"layers.{layer}."
-        for name, rows in (("q", HIDDEN), ("k", KV_HEADS * size), ("v", KV_HEADS * size)):
-            out[f"{at}self_attn.{name}_proj.weight"] = matrix(rows, HIDDEN)
-            out[f"{at}self_attn.{name}_proj.bias"] = matrix(1, rows)[0]
-        out[f"{at}self_attn.o_proj.weight"] = 0.4 * matrix(HIDDEN, HIDDEN)
-        out[f"{at}mlp.gate_proj.weight"] = matrix(WIDE, HIDDEN)
-        out[f"{at}mlp.up_proj.weight"] = matrix(WIDE, HIDDEN)
-        out[f"{at}mlp.down_proj.weight"] = 0.4 * matrix(HIDDEN, WIDE)
-        out[f"{at}input_layernorm.weight"] = 1 + matrix(1, HIDDEN)[0]
-        out[f"{at}post_attention_layernorm.weight"] = 1 + matrix(1, HIDDEN)[0]
+        out |= layer_state(f"layers.{layer}.", matrix, HIDDEN, KV_HEADS * size, WIDE, out=0.4)
     return out
+
+
+def layer_state(
+    at: str, matrix: Callable[[int, int], Tensor], hidden: int, kv: int, wide: int, *, out: float
+) -> State:
+    """A Qwen2 layer's weights by name; `out` scales what it adds to the hidden states."""
+    state: State = {}
+    for name, rows in (("q", hidden), ("k", kv), ("v", kv)):
+        state[f"{at}self_attn.{name}_proj.weight"] = matrix(rows, hidden)
+        state[f"{at}self_attn.{name}_proj.bias"] = matrix(1, rows)[0]
+    state[f"{at}self_attn.o_proj.weight"] = out * matrix(hidden, hidden)
+    state[f"{at}mlp.gate_proj.weight"] = matrix(wide, hidden)
+    state[f"{at}mlp.up_proj.weight"] = matrix(wide, hidden)
+    state[f"{at}mlp.down_proj.weight"] = out * matrix(hidden, wide)
+    state[f"{at}input_layernorm.weight"] = 1 + matrix(1, hidden)[0]
+    state[f"{at}post_attention_layernorm.weight"] = 1 + matrix(1, hidden)[0]
+    return state
 
 
 def build(weights: State, layers: tuple[int, ...] = tuple(range(LAYERS))) -> MergedVocabLM:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from computing import computing
 from decoders import STOPS, build, requests, state
 from static_loops import (
     DRAFTERS,
@@ -35,18 +36,14 @@ KINDS = [
 @pytest.fixture(autouse=True, params=[Kernels.torch, Kernels.auto])
 def kernels(request: pytest.FixtureRequest) -> Iterator[None]:
     """By torch's kernels, and by Triton's where they are usable."""
-    library.select(request.param)
-    yield
-    library.select(Kernels.auto)
+    with computing(request.param):
+        yield
 
 
 def on_gpu(make: Callable[..., Any], *given: Any) -> Any:
     """Made on the CPU with torch's weights, which is how a GPU has them, and moved there."""
-    before = library.chosen()
-    library.select(Kernels.torch)
-    made = make(*given)
-    library.select(before)
-    return moved(made, CUDA)
+    with computing(Kernels.torch):
+        return moved(make(*given), CUDA)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -98,5 +95,5 @@ def test_tokens_of_triton_are_torchs(
         pytest.skip("compared with itself")
     made, asked = on_gpu(speculation, *kind), moved(requests(4), CUDA)
     found = made.decode(asked)
-    library.select(Kernels.torch)
-    assert made.decode(asked) == found
+    with computing(Kernels.torch):
+        assert made.decode(asked) == found

@@ -6,17 +6,16 @@ from dataclasses import replace
 
 import pytest
 import torch
-from decoders import STOPS, VOCAB, requests
+from computing import computing
+from decoders import STOPS, requests
 from faults import AlwaysAccept
 from goodness import chi_square
-from reference import END, Law, at
+from reference import Law, Passes, at, law_of, marginal
 from static_loops import RULES, SAMPLERS, moved, speculation
-from torch import Tensor
 
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.loops.graphs import Graphs, cuda_graph
 from speculative_tts.decoding.loops.speculation import Speculation
-from speculative_tts.decoding.sampling.sampler import StopRule
 from speculative_tts.models import host
 from speculative_tts.native import library
 from speculative_tts.schema.decode import Kernels
@@ -35,36 +34,13 @@ ASKED = replace(requests(1)[0], min_tokens=0, max_tokens=5)
 @pytest.fixture(autouse=True)
 def torchs_weights() -> Iterator[None]:
     """A model is made with torch's weights, which is how a GPU has them."""
-    library.select(Kernels.torch)
-    yield
-    library.select(Kernels.auto)
+    with computing(Kernels.torch):
+        yield
 
 
-def following(made: Speculation, ids: list[int]) -> Tensor:
-    """Return float32 distributions of the token after each of some ids, or of the first token."""
-    rows = max(len(ids), 1)
-    cache = made.target.cache(rows, 64)
-    logits = made.target.prefill([ASKED.prompt] * rows, cache)
-    history, place = torch.zeros(rows, 60, dtype=torch.int64), int(bool(ids))
-    if ids:
-        history[:, 0] = torch.tensor(ids)
-        start = torch.full((rows,), len(ASKED.prompt))
-        logits = made.target.extend(history[:, :1], cache, start)[:, 0]
-    stop = StopRule.build(STOPS, VOCAB, [0] * rows, torch.device("cpu"))
-    positions = torch.full((rows, 1), place)
-    return made.sampler(logits[:, None], history, positions, stop)[:, 0].double()
-
-
-@torch.inference_mode()
 def two_tokens(made: Speculation) -> Law:
     """Return the probability of each first and second token of the target alone, on the CPU."""
-    first = following(made, [])[0]
-    going = [x for x in range(VOCAB) if first[x] > 0 and x not in STOPS]
-    law: Law = {(x, END): float(first[x]) for x in STOPS}
-    for before, after in zip(going, following(made, going), strict=True):
-        for x, mass in enumerate(after.tolist()):
-            law[before, x] = float(first[before]) * mass
-    return {cell: mass for cell, mass in law.items() if mass > 0}
+    return marginal(law_of(Passes(made.target, made.sampler, STOPS, ASKED), STOPS, 2), (0, 1))
 
 
 def emitted(made: Speculation, kernels: Kernels) -> Counter[tuple[int, ...]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from block_folders import random_block
+from computing import computing
 from decoders import requests
 from small_target import LAYOUT, save_target
 from static_loops import moved, speculation
@@ -24,7 +25,6 @@ from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
 from speculative_tts.models.slots import Slots
-from speculative_tts.native import library
 from speculative_tts.schema.decode import Kernels
 
 pytestmark = [
@@ -40,9 +40,8 @@ def same(decode: Decode) -> bool:
     """Return whether both kernels emit the same tokens, in captured steps."""
     said = []
     for kernels in (Kernels.torch, Kernels.triton):
-        library.select(kernels)
-        said.append([one.tokens for one in decode(Graphs(cuda_graph))])
-    library.select(Kernels.auto)
+        with computing(kernels):
+            said.append([one.tokens for one in decode(Graphs(cuda_graph))])
     assert any(said[0])
     return said[0] == said[1]
 
@@ -79,7 +78,8 @@ def test_a_block_drafter(folder: Path, markov: str | None) -> None:
 @pytest.mark.parametrize("drafter", ["lm", "recurrent"])
 @pytest.mark.parametrize("sampler", [Sampler(0.9, 12), RepetitionPenalty(0.9, 12, 0.9, 1.3)])
 def test_codes_in_frames(sampler: Sampler, drafter: str) -> None:
-    library.select(Kernels.torch)
-    made = replace(speculation("tolerance", "all", drafter), sampler=replace(sampler, slots=FRAMES))
+    with computing(Kernels.torch):
+        made = speculation("tolerance", "all", drafter)
+    made = replace(made, sampler=replace(sampler, slots=FRAMES))
     there, asked = moved(made, CUDA), moved(requests(4), CUDA)
     assert same(lambda graphs: there.decode(asked, graphs=graphs))

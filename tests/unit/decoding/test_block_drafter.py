@@ -24,7 +24,6 @@ from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.block_head import Chain
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
 
-CPU = torch.device("cpu")
 STOPS = LAYOUT.stop_ids
 
 

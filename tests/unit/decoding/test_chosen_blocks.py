@@ -15,6 +15,11 @@ pytestmark = pytest.mark.usefixtures("kernels")
 CPU = torch.device("cpu")
 
 
+def row(stops: tuple[int, ...] = (7,), slack: int = 3, id_: str = "a", seed: int = 0) -> BatchState:
+    """A row without tokens, of eight ids."""
+    return BatchState.of([Request(id_, torch.zeros(1, 1), None, 0, 9, seed)], stops, 8, slack=slack)
+
+
 @pytest.mark.parametrize(
     ("sampler", "expected"),
     [
@@ -26,8 +31,7 @@ def test_samplers_that_look_back_see_the_block(sampler: Sampler, expected: list[
     """Head i's history once had zeros where the block's first i tokens belong."""
     logits = torch.zeros(8)
     logits[[5, 4, 0]] = torch.tensor([1000.0, 900.0, 800.0])
-    rows = BatchState.of([Request("a", torch.zeros(1, 1), None, 0, 9, 0)], (7,), 8, slack=3)
-    assert IndependentHeads(sampler)(logits.expand(1, 3, -1), rows).tokens.tolist() == [expected]
+    assert IndependentHeads(sampler)(logits.expand(1, 3, -1), row()).tokens.tolist() == [expected]
 
 
 @pytest.mark.parametrize("sample", [True, False])
@@ -35,11 +39,10 @@ def test_a_block_ends_with_the_likeliest_stop_id(sample: bool) -> None:
     """Not with the first one."""
     logits = torch.zeros(1, 2, 8)
     logits[..., 6], logits[..., 7], logits[..., 5] = 50.0, 40.0, 45.0
-    rows = BatchState.of([Request("a", torch.zeros(1, 1), None, 0, 9, 0)], (5, 6, 7), 8, slack=2)
     search = PathSearch(DenseTransitions(torch.zeros(8, 8), size=5), 3)
     stop = StopRule.build((5, 6, 7), 8, [0], CPU)
     choose = ViterbiHeads(search, stop, temperature=1.0, sample=sample)
-    assert choose(logits, rows, torch.tensor([0])).tokens.tolist() == [[6, 6]]
+    assert choose(logits, row((5, 6, 7), 2), torch.tensor([0])).tokens.tolist() == [[6, 6]]
 
 
 @pytest.mark.parametrize(
@@ -63,18 +66,15 @@ def test_a_sampled_path_ends_where_the_end_is_likeliest(
     stop = StopRule.build((7,), 8, [0], CPU)
     search = PathSearch(DenseTransitions(table, size=7), 3, union=False)
     choose = ViterbiHeads(search, stop, temperature=1.0, sample=True, **options)
-    every = [
-        BatchState.of([Request("c", torch.zeros(1, 1), None, 0, 9, seed)], (7,), 8, slack=3)
-        for seed in range(20)
-    ]
+    every = [row(id_="c", seed=seed) for seed in range(20)]
     blocks = [choose(logits, rows, torch.tensor([0])).tokens[0].tolist() for rows in every]
     assert set(map(tuple, blocks)) == found
 
 
 @pytest.fixture
 def empty() -> BatchState:
-    """A row without tokens, of codes 0 to 6 and stop id 7."""
-    return BatchState.of([Request("a", torch.zeros(1, 1), None, 0, 9, 0)], (7,), 8, slack=3)
+    """Of codes 0 to 6 and stop id 7."""
+    return row()
 
 
 @pytest.mark.parametrize("sample", [True, False])
@@ -138,8 +138,6 @@ def test_blocks_of_a_seed_are_pinned() -> None:
             PathSearch(DenseTransitions(table, size=7), 5), stop, temperature=1.0, sample=True
         ),
     ):
-        rows = BatchState.of(
-            [Request("pinned", torch.zeros(1, 1), None, 0, 9, 3)], (7,), 8, slack=4
-        )
+        rows = row(slack=4, id_="pinned", seed=3)
         found.append(choose(logits, rows, torch.tensor([0])).tokens[0].tolist())
     assert found == [[5, 5, 7, 5], [5, 6, 7, 5]]

@@ -2,6 +2,7 @@
 references.
 """
 
+from dataclasses import dataclass
 from functools import partial
 
 import pytest
@@ -10,6 +11,7 @@ from faults import FAULTS, Fault
 from partition import induced_law
 from reference import Law, autoregressive_law, speculative_law, tolerance_masses
 from stubs import Markov, request, speculative
+from torch import Tensor
 
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.loops.one_by_one import autoregressive
@@ -106,3 +108,33 @@ def test_enumeration_finds_faults(fault: Fault, monkeypatch: pytest.MonkeyPatch)
 
     law = induced_law(decode, one, lookahead=2)
     assert distance(law, autoregressive_law(target, ALL, STOPS, one)) > 1e-3
+
+
+@dataclass(frozen=True)
+class WithoutDrafts(RepetitionAware):
+    """All positions of one call look at what was before the first of them."""
+
+    def _repeats(self, ids: Tensor, history: Tensor, positions: Tensor) -> Tensor:
+        return super()._repeats(ids, history, positions[:, :1].expand_as(positions))
+
+
+@dataclass(frozen=True)
+class OneLater(RepetitionAware):
+    """The window ends one token too early."""
+
+    def _repeats(self, ids: Tensor, history: Tensor, positions: Tensor) -> Tensor:
+        return super()._repeats(ids, history, (positions - 1).clamp(min=0))
+
+
+@pytest.mark.parametrize("kind", [WithoutDrafts, OneLater])
+def test_a_history_without_drafts_is_found(kind: type[RepetitionAware]) -> None:
+    """Negative controls."""
+    target, draft = models(4)
+    one = request(minimum=0, maximum=4)
+
+    def decode(rule: AcceptanceRule, rows: list[Request]) -> list[Outcome]:
+        return speculative(target, draft, rule, STOPS, kind(**NARROW), 3, rows)
+
+    law = induced_law(decode, one, lookahead=3)
+    exact = autoregressive_law(target, RepetitionAware(**NARROW), STOPS, one)
+    assert distance(law, exact) > 1e-3

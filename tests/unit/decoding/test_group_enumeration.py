@@ -1,5 +1,7 @@
 """The group rule in the real loop: its law of outputs without noise, and what finds faults."""
 
+import warnings
+
 import partition
 import pytest
 import torch
@@ -13,7 +15,7 @@ from torch import Tensor
 from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.decoding.rules.acceptance import AcceptanceRule
-from speculative_tts.decoding.rules.group import Group
+from speculative_tts.decoding.rules.group import Group, Sums
 from speculative_tts.decoding.sampling.sampler import Sampler
 
 STOPS = (2,)  # alone in its group, as in every cache
@@ -106,3 +108,30 @@ def test_enumeration_finds_faults(kind: type[Group]) -> None:
     law = law_of(kind, OVERLAPPING, 1, PLAIN, one)
     expected = speculative_law(TARGET, DRAFT, OVERLAPPING.masses, 1, PLAIN, STOPS, one)
     assert distance(law, expected) > 1e-3
+
+
+SAID = (
+    "Sparse CSR tensor support is in beta state.",
+    "Sparse invariant checks are implicitly disabled.",  # torch 2.11's
+)
+
+
+@pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="sparse products are MKL's")
+def test_warnings_of_sparse_matrices_stop_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where warnings are errors no test of a GPU could be collected by torch 2.11."""
+    real, told = torch.sparse_csr_tensor, []
+
+    def warns(*given: object, **options: object) -> torch.Tensor:
+        for text in SAID:
+            warnings.warn(text, UserWarning, stacklevel=2)
+        told.append(options["check_invariants"])
+        return real(*given, **options)
+
+    monkeypatch.setattr(torch, "sparse_csr_tensor", warns)
+    offsets, indices = torch.tensor([0, 2, 3]), torch.tensor([0, 2, 1])
+    sums = Sums(offsets, indices, torch.ones(3), 3)
+    assert told == [True]
+    found = sums(torch.tensor([[[1.0, 2.0, 4.0]]]))
+    assert found.tolist() == [[[5.0, 2.0]]]
+    with pytest.raises(UserWarning, match="Sparse"):
+        warns(offsets, indices, torch.ones(3), (2, 3))

@@ -1,27 +1,14 @@
-"""Drafts looked up in what was said: what is proposed, and the law of whole outputs."""
+"""Drafts looked up in what was said: what is proposed; see `test_every_drafter`."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
-from partition import induced_law
-from reference import autoregressive_law
-from stubs import CPU, Markov, ragged, request
-from test_enumeration import distance
-from torch import Tensor
+from stubs import CPU, request
 
-from speculative_tts.decoding.batch import BatchState, Request, Size
-from speculative_tts.decoding.drafters.lookup import LookupDrafter, LookupDrafting
-from speculative_tts.decoding.loops.one_by_one import autoregressive
-from speculative_tts.decoding.loops.speculation import Speculation
-from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
+from speculative_tts.decoding.batch import BatchState, Size
+from speculative_tts.decoding.drafters.lookup import LookupDrafter
 from speculative_tts.decoding.sampling.sampler import Sampler
-
-VOCAB, STOPS = 4, (3,)
-TARGET = Markov.random(VOCAB, 1, scale=0.8, dtype=torch.float64)
-DRAFTER = LookupDrafter(VOCAB, CPU)
 
 
 @pytest.mark.parametrize(
@@ -80,34 +67,3 @@ def test_a_row_of_a_batch_has_its_own_prompt() -> None:
     rows.count.fill_(1)
     drafted, laws = drafting.row(1).propose(rows.row(1), Sampler(), 2)
     assert (drafted.tolist(), laws.argmax(-1).tolist()) == ([2], [[8, 2]])
-
-
-def decode(rule: AcceptanceRule, rows: list[Request]) -> list[Outcome]:
-    return Speculation(TARGET, DRAFTER, rule, Sampler(), STOPS, 2).decode(rows)
-
-
-def test_the_exact_rule_gives_the_targets_law(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To 1e-12; a law that is not the one of the copies is found."""
-    one = replace(request(minimum=1, maximum=4), prompt_tokens=(1, 0, 2, 1))
-    law = autoregressive_law(TARGET, Sampler(), STOPS, one)
-    assert distance(induced_law(decode, one, lookahead=2), law) < 1e-12
-    honest: Callable[..., tuple[Tensor, Tensor]] = LookupDrafting.propose
-
-    def unsure(*given: object) -> tuple[Tensor, Tensor]:
-        drafted, laws = honest(*given)
-        return drafted, 0.5 * laws + 0.5 / VOCAB
-
-    monkeypatch.setattr(LookupDrafting, "propose", unsure)
-    assert distance(induced_law(decode, one, lookahead=2), law) > 1e-3
-
-
-def test_a_batch_is_its_rows_and_greedy_output_the_targets() -> None:
-    rows = ragged(12, vocab=VOCAB)
-    together = decode(Tolerance(0.0), rows)
-    assert sum(out.counts.drafted for out in together) > 10
-    for row, out in zip(rows, together, strict=True):
-        assert decode(Tolerance(0.0), [row])[0] == out
-    greedy = Sampler(temperature=0.0)
-    found = Speculation(TARGET, DRAFTER, Tolerance(0.0), greedy, STOPS, 3).decode(rows)
-    alone = autoregressive(TARGET, STOPS, greedy, rows)
-    assert [out.tokens for out in found] == [out.tokens for out in alone]

@@ -14,7 +14,6 @@ from speculative_tts.runs.naming import run_name
 from speculative_tts.runs.tune import (
     TRIALS,
     acceptance_length,
-    largest_size,
     matched,
     measured,
     nearest,
@@ -205,15 +204,6 @@ def test_ssds_own_beta_needs_no_search(tmp_path: Path) -> None:
     assert len(runs.made) == 1
 
 
-def test_the_range_ends_with_the_codes_with_the_cap_and_with_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert largest_size(configured(tmp_path)) == 2048
-    assert largest_size(configured(tmp_path, "rule.groups.cap=50")) == 50
-    monkeypatch.setattr("speculative_tts.caches.groups.MOST_PAIRS", 2048 * 300)
-    assert largest_size(configured(tmp_path)) == 300
-
-
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
@@ -225,6 +215,9 @@ def test_the_range_ends_with_the_codes_with_the_cap_and_with_memory(
         (["rule=group", "match=size:0.5"], "match=size:0.5 is below 1, a group of one"),
         (["rule=group", "match=length:4.5"], r"outside \[1, 4\], the tokens that a round of"),
         (["rule=group", "match=speedup:1.4", "baseline=false"], "give a speedup above 0, base"),
+        (["rule=group", "match=speedup:0"], "above 0, baseline=true and timing above 0"),
+        (["rule=group", "match=speedup:0.5", "timing=0"], "above 0, baseline=true and timing"),
+        (["rule=group", "match=null"], "is no speed"),
         (["rule=group", "match=0.3", "rule.groups.path=x"], "names a cache of one size"),
     ],
 )

@@ -39,13 +39,6 @@ def test_speeds_at_their_limits(tmp_path: Path, text: str, found: tuple[str, flo
         assert parsed(without) == found
 
 
-@pytest.mark.parametrize("wrong", ["match=speedup:0", f"match={TIMED},timing=0", "match=null"])
-def test_speeds_that_are_none(tmp_path: Path, wrong: str) -> None:
-    message = "is no speed" if "null" in wrong else "above 0, baseline=true and timing above 0"
-    with pytest.raises(ValueError, match=message):
-        parsed(configured(tmp_path, "rule=group", *wrong.split(",")))
-
-
 @pytest.mark.parametrize("rule", ["group", "tolerance"])
 @pytest.mark.parametrize(("away", "far"), [(1.0298, False), (0.96995, True)])
 def test_where_it_landed_is_told(

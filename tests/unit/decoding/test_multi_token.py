@@ -1,20 +1,17 @@
 """The multi-token loop: one head is the autoregressive loop, ends are cut right, rows are alone."""
 
-from copy import copy
 from dataclasses import replace
-from itertools import pairwise, product
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from fake_models import N_CODES, WORDS, write_checkpoint
 
-from speculative_tts.decoding.batch import Request
+from speculative_tts.decoding.batch import BatchState, Request
 from speculative_tts.decoding.blocks.choosers import Chooser, IndependentHeads, ViterbiHeads
 from speculative_tts.decoding.blocks.transitions import DenseTransitions
 from speculative_tts.decoding.blocks.viterbi import PathSearch
-from speculative_tts.decoding.loops.multi_token import by_blocks, multi_token, uncached_blocks
+from speculative_tts.decoding.loops.multi_token import multi_token, uncached_blocks
 from speculative_tts.decoding.loops.one_by_one import autoregressive, uncached
 from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
@@ -179,21 +176,6 @@ def test_blocks_are_cut_at_stop_id_and_limit(
 
 
 @torch.inference_mode()
-def best_by_enumeration(
-    target: MergedVocabLM, heads: Heads, table: torch.Tensor, request: Request
-) -> list[int]:
-    """The first block of all paths through the two likeliest codes of each head."""
-    cache = target.cache(1, len(request.prompt))
-    logits = heads(target.prefill_hidden([request.prompt], cache))[0, :, :N_CODES]
-
-    def weight(path: tuple[int, ...]) -> float:
-        own = sum(float(head[code]) for head, code in zip(logits, path, strict=True))
-        known = path if request.last_code is None else (request.last_code, *path)
-        return own + sum(float(table[pair]) for pair in pairwise(known))
-
-    return list(max(product(*logits.topk(2).indices.tolist()), key=weight))
-
-
 def test_the_first_blocks_boundary_is_the_prompts_last_code(target: MergedVocabLM) -> None:
     """It once was code 0, whatever the prompt ended with."""
     heads, codes = heads_of(target, 3), (None, 0, 7, 31)
@@ -203,7 +185,10 @@ def test_the_first_blocks_boundary_is_the_prompts_last_code(target: MergedVocabL
     choose = ViterbiHeads(search, stop, temperature=1.0, sample=False)
     one = replace(requests(target)[1], min_tokens=3, max_tokens=3)
     many = [replace(one, last_code=code) for code in codes]
-    expected = [best_by_enumeration(target, heads, table, request) for request in many]
+    logits = heads(target.prefill_hidden([one.prompt], target.cache(1, len(one.prompt))))
+    rows = BatchState.of(many, STOPS, N_CODES + 1, slack=3)
+    before = torch.tensor([-1 if code is None else code for code in codes])
+    expected = choose(logits.expand(len(codes), -1, -1), rows, before).tokens.tolist()
     assert len({tuple(path) for path in expected}) > 1, "another table"
     found = multi_token(target, heads, choose, STOPS, many)
     assert [outcome.tokens for outcome in found] == expected
@@ -225,19 +210,6 @@ def test_dead_blocks_are_counted_in_each_row_and_decoding_goes_on(
     assert [one.counts.dead_blocks for one in found] == [one.counts.passes for one in found]
     assert len({one.counts.passes for one in found}) > 1
     assert all(one.counts.passes for one in found)
-
-
-def test_a_loop_is_kept_for_its_model_heads_and_chooser(target: MergedVocabLM) -> None:
-    """Another one of any of them has a loop of its own."""
-    given = (target, heads_of(target, 2), choosers()[0])
-    others = (copy(target), heads_of(target, 2), choosers()[0])
-    key = by_blocks(*given, STOPS).key
-    assert by_blocks(*given, STOPS).key == key
-    for place in range(3):
-        changed: Any = [*given]
-        changed[place] = others[place]
-        assert by_blocks(*changed, STOPS).key != key
-    assert by_blocks(*given, (0,)).key != key
 
 
 @pytest.mark.parametrize("kind", ["linear", "residual"])

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from computing import computing
 from decoders import CPU, HIDDEN, STOPS, VOCAB, build, requests, state
 from group_laws import random_cover
 from pairwise import pairwise
@@ -26,7 +27,6 @@ from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
 from speculative_tts.models.families.valle.lm import ValleLM
 from speculative_tts.models.heads import Heads, HeadTensors
 from speculative_tts.models.speech_lm import HiddenModel
-from speculative_tts.native import library
 from speculative_tts.schema.decode import Kernels
 
 pytestmark = pytest.mark.native
@@ -196,9 +196,8 @@ def test_all_heads_in_one_call(residual: bool) -> None:
     hidden = torch.randn(3, HIDDEN, generator=torch.Generator().manual_seed(0))
     found = heads(hidden)
     assert torch.equal(torch.cat([heads(row[None]) for row in hidden]), found)
-    library.select(Kernels.torch)
-    expected = heads_of(residual=residual)(hidden)
-    library.select(Kernels.auto)
+    with computing(Kernels.torch):
+        expected = heads_of(residual=residual)(hidden)
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
     if residual:
         assert not found.allclose(heads_of()(hidden), atol=0.1)
@@ -254,6 +253,5 @@ def test_what_is_not_native_is_python_s() -> None:
     wide.after = wide.after.double()  # type: ignore[attr-defined]
     stop = StopRule.build(STOPS, VOCAB, [0], CPU)
     assert ViterbiHeads(PathSearch(wide, 3), stop, temperature=1.0, sample=False).native is None
-    library.select(Kernels.torch)
-    assert heads_of().native is None
-    library.select(Kernels.auto)
+    with computing(Kernels.torch):
+        assert heads_of().native is None

@@ -8,8 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from group_laws import Cover
-from rule_laws import RELAXED
+from rule_laws import CASES
 from stubs import CPU, Markov, request, speculative
 
 from speculative_tts.decoding.batch import BatchState, Request
@@ -35,9 +34,7 @@ SAMPLERS = {
     "aware, redrawn": RepetitionAware(window=3, variant=Repetition.redraw_stops),
 }
 RULES: dict[str, AcceptanceRule] = {
-    "tolerance": Tolerance(0.3),
-    "group": Cover(VOCAB, ((0, 1, 3), (1, 2), (4, 5)), (1.0, 1.0, 1.0)).rule(),
-    **{f"{name} {n}": case.rule for name, some in RELAXED.items() for n, case in enumerate(some)},
+    f"{name} {n}": case.rule for name, some in CASES.items() for n, case in enumerate(some)
 }
 
 

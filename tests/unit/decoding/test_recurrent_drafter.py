@@ -1,32 +1,23 @@
-"""A recurrent layer that drafts, verified: the law without sampling noise, its native rounds."""
+"""A recurrent layer that drafts: what it reads, computes and is kept as."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import torch
-from decoders import HIDDEN, STOPS, build, requests, state
-from group_laws import random_cover
-from head_stubs import Embedded, Mixing, by_layer, layer_tensors
-from partition import induced_law
-from reference import autoregressive_law
-from stubs import ragged, request
-from test_enumeration import distance
+from computing import computing
+from decoders import HIDDEN, build, state
+from head_stubs import Embedded, Mixing, layer_tensors
+from stubs import request
 from torch import Tensor
 
 from speculative_tts.assets import resolve
-from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters.newest import NewestStates
-from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter, RecurrentDrafting
+from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter
 from speculative_tts.decoding.loops.graphs import EAGER
-from speculative_tts.decoding.loops.one_by_one import autoregressive
-from speculative_tts.decoding.loops.speculation import Rounds, Speculation
-from speculative_tts.decoding.outcome import Outcome
-from speculative_tts.decoding.rules.acceptance import AcceptanceRule, Tolerance
-from speculative_tts.decoding.rules.block import BlockRule
-from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
+from speculative_tts.decoding.loops.speculation import Speculation
+from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.families.registry import load_layout
 from speculative_tts.models.recurrent import (
@@ -35,80 +26,11 @@ from speculative_tts.models.recurrent import (
     read_layer,
     save_layer,
 )
-from speculative_tts.native import library
 from speculative_tts.schema.common import CheckpointConfig
 from speculative_tts.schema.decode import Kernels
 
-SMALL, ENDS = 5, (4,)
-ONE = request(minimum=1, maximum=4)
-
-
+SMALL = 5
 TARGET = Embedded.random(SMALL, 0, scale=0.8, dtype=torch.float64).without(0)
-
-
-def decode(
-    rule: AcceptanceRule, rows: list[Request], sampler: Sampler | None = None
-) -> list[Outcome]:
-    return by_layer(TARGET, rule, ENDS, sampler or Sampler(), 2, rows)
-
-
-def law_of(sampler: Sampler) -> float:
-    """How far the exact rule's law over these drafts is from the target's."""
-    law = induced_law(lambda rule, rows: decode(rule, rows, sampler), ONE, lookahead=2)
-    assert sum(law.values()) == pytest.approx(1, abs=1e-12)
-    return distance(law, autoregressive_law(TARGET, sampler, ENDS, ONE))
-
-
-@pytest.mark.parametrize(
-    "sampler", [Sampler(), Sampler(0.8, 4, 0.9), RepetitionAware(window=2, tau=0.5)]
-)
-def test_the_exact_rule_gives_the_targets_law(sampler: Sampler) -> None:
-    """To 1e-12."""
-    assert law_of(sampler) < 1e-12
-
-
-def test_drafts_of_the_frequent_tokens_alone_are_as_exact() -> None:
-    """FR-Spec: what is never drafted comes as a residual."""
-    whole, thin = Mixing(SMALL), Mixing(SMALL)
-    few = torch.tensor([0.0, -torch.inf, 0.0, -torch.inf, 0.0], dtype=torch.float64)
-    thin.logits = lambda states: states + few  # type: ignore[method-assign]
-
-    def law(layer: Mixing) -> float:
-        drafter = RecurrentDrafter(TARGET, layer)  # type: ignore[arg-type]
-
-        def spoken(rule: AcceptanceRule, rows: list[Request]) -> list[Outcome]:
-            return Speculation(TARGET, drafter, rule, Sampler(), ENDS, 2).decode(rows)
-
-        return distance(
-            induced_law(spoken, ONE, lookahead=2), autoregressive_law(TARGET, Sampler(), ENDS, ONE)
-        )
-
-    assert law(whole) < 1e-12
-    assert law(thin) < 1e-12
-
-
-def test_a_law_that_is_not_the_tokens_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative control: drawn from the law, reported as half of it and half of anything."""
-    honest = RecurrentDrafting.propose
-
-    def unsure(*given: object) -> tuple[Tensor, Tensor]:
-        drafted, laws = honest(*given)  # type: ignore[arg-type]
-        return drafted, 0.5 * laws + 0.5 / SMALL
-
-    monkeypatch.setattr(RecurrentDrafting, "propose", unsure)
-    assert law_of(Sampler()) > 1e-3
-
-
-def test_a_batch_is_its_rows_and_greedy_output_the_targets() -> None:
-    rows = ragged(12, vocab=SMALL)
-    for rule in (Tolerance(0.0), Tolerance(0.3), random_cover(SMALL, 3).rule()):
-        together = decode(rule, rows)
-        assert together == [decode(rule, [row])[0] for row in rows]
-        assert sum(out.counts.accepted for out in together) > 5
-    greedy = Sampler(temperature=0.0)
-    alone = autoregressive(TARGET, ENDS, greedy, rows)
-    found = decode(Tolerance(0.0), rows, greedy)
-    assert [out.tokens for out in found] == [out.tokens for out in alone]
 
 
 def test_each_step_reads_its_own_state_and_the_token_before() -> None:
@@ -174,27 +96,20 @@ def test_the_layer_is_its_formula() -> None:
     assert layer.nbytes - thin.nbytes == head.nbytes * (1 - 3 / head.shape[1])
 
 
-@pytest.fixture
-def by() -> Iterator[Callable[[Kernels], None]]:
-    """Chooses kernels for a test."""
-    yield library.select
-    library.select(Kernels.auto)
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int8])
 @pytest.mark.parametrize(
     "kernels", [pytest.param(Kernels.auto, marks=pytest.mark.native), Kernels.torch]
 )
 def test_layer_and_head_draft_in_a_format_of_their_own(
-    kernels: Kernels, dtype: torch.dtype, by: Callable[[Kernels], None]
+    kernels: Kernels, dtype: torch.dtype
 ) -> None:
     """Laws near those of float32, and float32, of fewer bytes, the head's as well.
 
     torch has no products of 8 bits: there it is the layer as it was.
     """
-    by(kernels)
-    target, stored = build(state(3)), layer_tensors(HIDDEN)
-    whole, small = (RecurrentLayer(stored, target.head, d) for d in (torch.float32, dtype))
+    with computing(kernels):
+        target, stored = build(state(3)), layer_tensors(HIDDEN)
+        whole, small = (RecurrentLayer(stored, target.head, d) for d in (torch.float32, dtype))
     biases = sum(len(block.inner_bias) + HIDDEN for block in stored.blocks)
     weights, scales = whole.nbytes // 4 - biases, biases + target.head.shape[1]
     alike = dtype is torch.int8 and kernels is Kernels.torch
@@ -208,47 +123,6 @@ def test_layer_and_head_draft_in_a_format_of_their_own(
         assert found.dtype is torch.float32
         apart = (found.softmax(-1) - expected.softmax(-1)).abs().sum(-1).max()
         assert apart == 0 if alike else 0 < apart < 0.05
-
-
-@pytest.mark.native
-@pytest.mark.parametrize("sampler", [Sampler(0.9, 12, 0.9), RepetitionAware(1.0, 10, 0.8)])
-@pytest.mark.parametrize("count", [1, 5])
-@pytest.mark.parametrize(
-    ("lookahead", "dtype", "few", "blocks"),
-    [
-        (1, torch.float32, None, 1),
-        (3, torch.float32, None, 3),
-        (3, torch.bfloat16, None, 2),
-        (3, torch.int8, None, 2),
-        (3, torch.bfloat16, 13, 1),
-    ],
-)
-def test_native_rounds_are_those_in_python(
-    sampler: Sampler, count: int, lookahead: int, dtype: torch.dtype, few: int | None, blocks: int
-) -> None:
-    """All of an outcome, bit for bit; ragged rows, minima and limits."""
-    target = build(state(3))
-    ids = None if few is None else 3 * torch.arange(few)
-    layer = RecurrentLayer(layer_tensors(HIDDEN, blocks=blocks), target.head, dtype, ids)
-
-    def spoken(rule: AcceptanceRule) -> list[Outcome]:
-        drafter = RecurrentDrafter(target, layer)
-        return Speculation(target, drafter, rule, sampler, STOPS, lookahead).decode(requests(count))
-
-    def never(*_: object) -> None:
-        raise AssertionError("not asked for")
-
-    def told(name: str, instead: Callable[..., None], rule: AcceptanceRule) -> list[Outcome]:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Rounds, name, instead)
-            return spoken(rule)
-
-    accepted = 0
-    for rule in (Tolerance(0.0), Tolerance(0.3), BlockRule()):
-        ours = told("_round", never, rule)
-        assert ours == told("_natively", lambda _: None, rule)
-        accepted += sum(out.counts.accepted for out in ours)
-    assert accepted > 0
 
 
 def test_a_folder_is_its_tensors_and_belongs_to_a_target(tmp_path: Path) -> None:

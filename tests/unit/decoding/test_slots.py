@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from computing import computing
 from decoders import HIDDEN, STOPS, VOCAB, build, requests, state
 from group_laws import Cover
 from head_stubs import layer_tensors
@@ -15,7 +16,6 @@ from speculative_tts.decoding.drafters.drafter import Drafter
 from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.drafters.lookup import LookupDrafter
 from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter
-from speculative_tts.decoding.loops import speculation
 from speculative_tts.decoding.loops.one_by_one import autoregressive
 from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Outcome
@@ -26,7 +26,6 @@ from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
 from speculative_tts.models import host
 from speculative_tts.models.recurrent import RecurrentLayer
 from speculative_tts.models.slots import Slots
-from speculative_tts.native import library
 from speculative_tts.schema.decode import Kernels
 
 CPU = torch.device("cpu")
@@ -91,9 +90,8 @@ def test_native_laws_equal_their_references(name: str, end_in_frame: bool) -> No
     stop = StopRule.build((2047, 2048), 2049, [2, 0, 33], CPU, prompted)
     given = logits, history, positions, stop
     ours = sampler(*given)
-    library.select(Kernels.torch)
-    theirs = sampler(given[0].double(), *given[1:])
-    library.select(Kernels.auto)
+    with computing(Kernels.torch):
+        theirs = sampler(given[0].double(), *given[1:])
     assert (ours - theirs).abs().max() < 1e-6
     assert not ours[slots.barred(positions, 2049)].any()
     torch.testing.assert_close(ours.sum(-1), torch.ones(3, 4), rtol=0, atol=1e-5)
@@ -138,34 +136,6 @@ def test_no_rule_and_no_drafter_leaves_a_slot(drafter: str, rule: str) -> None:
     assert sum(len(outcome.tokens) for outcome in found) > 60
     drafted = sum(outcome.counts.drafted for outcome in found)
     assert drafter == "lookup" or drafted > 30
-
-
-@pytest.mark.native
-@pytest.mark.parametrize("name", SAMPLERS)
-@pytest.mark.parametrize("drafter", ["lm", "recurrent in 8 bits"])
-def test_native_rounds_say_the_tokens_of_pythons(
-    drafter: str, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All of an outcome but its clock; the first run is native."""
-    for rule in RULES.values():
-        with monkeypatch.context() as patch:
-            native = spoken(drafter, name, rule)
-            patch.setattr(speculation, "sampled_steps", lambda *_: None)
-            python = spoken(drafter, name, rule)
-        assert all(outcome.split is not None for outcome in native)
-        assert [replace(one, split=None) for one in native] == python
-
-
-@pytest.mark.native
-@pytest.mark.parametrize("name", SAMPLERS)
-def test_native_steps_of_the_target_alone_say_the_tokens_of_pythons(name: str) -> None:
-    target, sampler = build(state(3)), SAMPLERS[name]
-    native = autoregressive(target, STOPS, sampler, requests(6))
-    library.select(Kernels.torch)
-    plain = autoregressive(build(state(3)), STOPS, sampler, requests(6))
-    library.select(Kernels.auto)
-    assert [one.tokens for one in native] == [one.tokens for one in plain]
-    assert in_frames(native)
 
 
 def test_steps_that_nobody_may_look_into_have_the_same_law() -> None:

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,11 +10,9 @@ from stubs import CPU, Markov, request
 from torch import Tensor
 
 from speculative_tts.decoding.batch import SMALLEST, BatchState, Size
-from speculative_tts.decoding.drafters import lm
 from speculative_tts.decoding.drafters.drafter import most, room
-from speculative_tts.decoding.drafters.lm import LMDrafter, LMDrafting
+from speculative_tts.decoding.drafters.lm import LMDrafter
 from speculative_tts.decoding.loops.observer import Observer
-from speculative_tts.decoding.loops.one_by_one import alone
 from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Round
 from speculative_tts.decoding.rules.acceptance import Tolerance, Verdict
@@ -73,15 +70,6 @@ def test_rounds_of_their_own_uniforms() -> None:
     assert BatchState(Size(2, 5, 5), (STOP,), VOCAB, CPU).stop.minimum.tolist() == [0, 0]
 
 
-def test_a_draft_that_ends_with_the_first_token_leaves_no_room_for_another() -> None:
-    rows = state([0, 0, 1])
-    rows.tokens[:, 0] = torch.tensor([STOP, 2, STOP])
-    bare = rows.emit(torch.tensor([1, 1, 0]), torch.tensor([3, 3, 3]))
-    assert bare.tolist() == [True, False, False]
-    assert rows.count.tolist() == [1, 2, 2]
-    assert rows.done.tolist() == [True, False, False]
-
-
 def test_room_is_what_the_token_after_the_drafts_leaves() -> None:
     rows = state([1, 4, 5, 6, 2])
     rows.done[4] = True
@@ -91,87 +79,6 @@ def test_room_is_what_the_token_after_the_drafts_leaves() -> None:
         assert most(torch.tensor([0, 2, 1]), 3) == 3
 
 
-def test_after_full_acceptance_a_draft_is_fed_two() -> None:
-    """It has not seen its own last token then; it has where none was drafted."""
-    drafting = LMDrafter(Markov.random(VOCAB, 0)).start(Size(2, 20, 8))
-    hidden, seen = torch.zeros(2, 1, 1), []
-    for drafted, accepted in (([2, 2], [1, 0]), ([2, 2], [1, 2]), ([0, 2], [0, 1])):
-        drafting.drafted = torch.tensor(drafted)
-        drafting.observe(hidden, torch.tensor(accepted))
-        seen.append(drafting.behind)
-    with fixed():
-        drafting.observe(hidden, torch.tensor([0, 1]))
-    assert [*seen, drafting.behind] == [1, 2, 1, 2]
-    assert LMDrafting(Markov.random(VOCAB, 0), Size(1, 9, 9)).behind == 1
-
-
-class Fed(Markov):
-    """Keeps what it is fed, and where."""
-
-    def extend(self, ids: Tensor, cache: Tensor, start: Tensor, keep: int | None = None) -> Tensor:
-        self.fed = [*getattr(self, "fed", []), (ids.tolist(), start.tolist())]
-        return super().extend(ids, cache, start, keep)
-
-
-def test_a_draft_is_fed_what_it_has_not_seen() -> None:
-    """The newest token, or two; of a row that has one token only what lies behind it."""
-    model = Fed(Markov.random(VOCAB, 0).without(STOP).table)
-    rows = state([1, 3])
-    rows.tokens[:, :3] = torch.tensor([[3, 0, 0], [1, 2, 3]])
-    for behind, fed in ((1, ([[3], [3]], [2, 4])), (2, ([[3, 3], [2, 3]], [2, 3]))):
-        drafting = LMDrafter(model).start(Size(2, 20, 9))
-        drafting.load([replace(one, draft_prompt=one.prompt) for one in rows.requests])
-        drafting.behind, model.fed = behind, []
-        drafted, laws = drafting.propose(rows, Sampler(), 2)
-        assert drafted.tolist() == [2, 2]
-        ids, start = model.fed[0]
-        assert ([one[-1:] if behind == 1 else one for one in ids], start) == fed
-        assert laws.shape == (2, 2, VOCAB)
-        unseen = 0 if behind == 1 else 2  # what the cache has before the newest token
-        expected = model.table[torch.tensor([1, unseen]), 3].softmax(-1)
-        torch.testing.assert_close(laws[:, 0], expected)
-        assert model.fed[1] == (rows.tokens[[0, 1], [1, 3]][:, None].tolist(), [3, 5])
-    full = state([5])
-    none, laws = LMDrafter(model).start(Size(1, 20, 9)).propose(full, Sampler(), 2)
-    assert (none.tolist(), laws.shape) == ([0], (1, 0, VOCAB))
-
-
-def test_a_draft_reads_its_own_prompt_where_it_has_one() -> None:
-    drafting = LMDrafter(Markov.random(VOCAB, 0)).start(Size(2, 20, 9))
-    own = replace(request("a"), draft_prompt=torch.tensor([[2.0], [1.0], [3.0]]))
-    drafting.load([own, request("b")])
-    assert drafting.lengths.tolist() == [3, 2]
-    assert drafting.cache[:, :3].tolist() == [[2, 1, 3], [0, 1, 0]]
-
-
-def test_a_native_draft_is_its_walks(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-    steps = SimpleNamespace(native=SimpleNamespace(drafter=lambda doubt: f"native, {doubt}"))
-    monkeypatch.setattr(lm, "sampled_steps", lambda *given: asked.append(given) or steps)
-    model, sampler = Markov.random(VOCAB, 0), Sampler()
-    drafting = LMDrafting(model, Size(1, 9, 9), 1.5)
-    assert drafting.native(sampler, 3) == "native, 1.5"
-    assert asked == [(model, drafting.cache, drafting.lengths, sampler)]
-    monkeypatch.setattr(lm, "sampled_steps", lambda *_: None)
-    assert drafting.native(sampler, 3) is None
-
-
-def test_loops_are_kept_for_what_makes_the_same() -> None:
-    model, other = Markov.random(VOCAB, 0), Markov.random(VOCAB, 1)
-    keys = {
-        alone(*given).key
-        for given in (
-            (model, (4,), Sampler()),
-            (model, (4,), Sampler()),
-            (other, (4,), Sampler()),
-            (model, (3,), Sampler()),
-            (model, (4,), Sampler(0.5)),
-        )
-    }
-    assert len(keys) == 4
-    assert alone(model, (4,), Sampler()).slack == 0
-
-
 LAWS = torch.tensor([[[0.5, 0.5, 0.0], [0.2, 0.3, 0.5], [0.1, 0.2, 0.7]]])
 DRAFTS = torch.tensor([[[0.8, 0.2, 0.0], [0.2, 0.6, 0.2]]])
 
@@ -179,25 +86,6 @@ DRAFTS = torch.tensor([[[0.8, 0.2, 0.0], [0.2, 0.6, 0.2]]])
 def judged(drafted: list[int], length: int, uniform: float) -> Verdict:
     given = torch.full((1, 2, 2), uniform, dtype=torch.float64)
     return BlockRule().judge(LAWS, DRAFTS, torch.tensor([drafted]), torch.tensor([length]), given)
-
-
-def test_a_blocks_weights_and_chances_by_hand() -> None:
-    """Sun et al., 2024: weights 1, 0.5 / 0.8 and the least of 1 and that times the next ratio."""
-    weights, chances = BlockRule().chances(
-        LAWS, DRAFTS, torch.tensor([[0, 1]]), torch.tensor([2]), torch.zeros(1, 2)
-    )
-    p1, p2 = 0.625, 0.625 * 0.5
-    torch.testing.assert_close(weights, torch.tensor([[1.0, p1, p2]]))
-    left = max(p1 * 0.3 - 0.6, 0) + max(p1 * 0.5 - 0.2, 0) + max(p1 * 0.2 - 0.2, 0)
-    torch.testing.assert_close(chances, torch.tensor([[left / (left + 1 - p1), p2]]))
-    verdict = judged([0, 1], 2, 0.3)
-    assert verdict.weights is not None
-    torch.testing.assert_close(verdict.weights, torch.tensor([[1.0, p1]]))
-    assert verdict.accepted.tolist() == [2]  # 0.3 is below p2
-    torch.testing.assert_close(verdict.next_probs, LAWS[:, 2])
-    none = judged([0, 1], 2, 0.9)
-    assert none.accepted.tolist() == [0]
-    torch.testing.assert_close(none.next_probs, torch.tensor([[0.0, 1.0, 0.0]]))
 
 
 def test_at_a_chance_of_its_own_size_a_block_is_rejected() -> None:
@@ -271,18 +159,3 @@ def test_a_block_rule_weighs_and_its_rounds_have_uniforms_of_their_own(
     before = loop.rows.uniforms.clone()
     loop.rows.renew()
     assert torch.equal(loop.rows.uniforms, before) is not weighs
-
-
-def test_rounds_are_kept_for_what_they_are_made_of() -> None:
-    made = Speculation(EVEN, LMDrafter(EVEN), Tolerance(), Sampler(), (STOP,), 2)
-    same = replace(made).looping().key
-    assert same == made.looping().key
-    for other in (
-        {"target": Markov(EVEN.table)},
-        {"drafter": LMDrafter(EVEN)},
-        {"rule": Tolerance()},
-        {"sampler": Sampler(0.5)},
-        {"stop_ids": (STOP, 0)},
-        {"lookahead": 1},
-    ):
-        assert replace(made, **other).looping().key != same  # type: ignore[arg-type]

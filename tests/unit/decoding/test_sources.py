@@ -160,12 +160,6 @@ def test_prompts_of_a_swapped_list_are_needed_where_they_are_heard(
         SwapSource(ToyVoiceCodec(), *made[1:]).start(items, items)
 
 
-def test_a_token_without_company_stays() -> None:
-    assert swap([2, 2, 2], GROUPS, 0, "u") == [2, 2, 2]
-    found = swap([0, 2, 5] * 200, GROUPS, 0, "u")
-    assert [set(found[first::3]) for first in range(3)] == [{1}, {2}, {3, 4}]
-
-
 @dataclass
 class Source:
     """Makes the ids it is told to, in their order, and breaks down over the others."""

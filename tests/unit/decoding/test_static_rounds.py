@@ -5,7 +5,9 @@ of the loops that look.
 """
 
 from collections.abc import Callable
+from copy import copy
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -15,11 +17,15 @@ from static_loops import DRAFTERS, RULES, SAMPLERS, heads, moved, other_loops, r
 from torch import Tensor
 
 from speculative_tts.decoding.batch import BatchState, Request
-from speculative_tts.decoding.loops.graphs import Graphs, Step
-from speculative_tts.decoding.loops.multi_token import multi_token
+from speculative_tts.decoding.drafters.lm import LMDrafter
+from speculative_tts.decoding.loops.graphs import Graphs, LoopSpec, Step
+from speculative_tts.decoding.loops.multi_token import by_blocks, multi_token
 from speculative_tts.decoding.loops.observer import Instruments
+from speculative_tts.decoding.loops.one_by_one import alone as by_tokens
 from speculative_tts.decoding.loops.one_by_one import autoregressive
+from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Outcome
+from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models import host
 from speculative_tts.models.decoder import attention
@@ -179,25 +185,31 @@ def test_two_batches_at_a_time_have_loops_of_their_own() -> None:
         assert found == [o.tokens for o in outcomes]
 
 
-def test_a_kept_loop_is_of_its_model_ends_and_sampler() -> None:
-    graphs, plain = Graphs(lambda step: step), Sampler()
-    one, other = (build(state(seed)) for seed in (3, 4))
-    for given in (
-        (one, STOPS, plain),
-        (other, STOPS, plain),
-        (one, (*STOPS, 0, 1), plain),
-        (one, STOPS, Sampler(temperature=0.0)),
-    ):
-        alone = autoregressive(*given, requests(4))
-        assert autoregressive(*given, requests(4), graphs) == alone
+def whole(*parts: Any) -> LoopSpec[Any]:
+    return Speculation(*parts).looping()
 
 
-def test_a_kept_block_is_of_its_heads() -> None:
-    graphs, target = Graphs(lambda step: step), build(state(3))
-    choose = choosers(VOCAB, STOPS, Sampler())["independent"]
-    for seed in (5, 6):
-        given = (target, heads(seed), choose, STOPS, requests(2))
-        assert multi_token(*given, graphs) == multi_token(*given)
+@pytest.mark.parametrize("spec", [by_tokens, by_blocks, whole])
+def test_a_loop_is_kept_for_all_that_it_is_made_of(spec: Callable[..., LoopSpec[Any]]) -> None:
+    """Another model, drafter or rule, equal as it may be, has a loop of its own."""
+    (model, other), plain = (build(state(seed)) for seed in (3, 4)), Sampler()
+    choose, drafter = choosers(VOCAB, STOPS, plain)["independent"], LMDrafter(model)
+    ends, cold, rule = (*STOPS, 0), Sampler(0.0), Tolerance()
+    given, others = {
+        by_tokens: ((model, STOPS, plain), (other, ends, cold)),
+        by_blocks: (
+            (model, heads(5), choose, STOPS),
+            (other, heads(5), copy(choose), ends),
+        ),
+        whole: (
+            (model, drafter, rule, plain, STOPS, 2),
+            (other, LMDrafter(model), Tolerance(), cold, ends, 1),
+        ),
+    }[spec]
+    key = spec(*given).key
+    assert spec(*given).key == key
+    for place, changed in enumerate(others):
+        assert spec(*given[:place], changed, *given[place + 1 :]).key != key
 
 
 def test_what_was_without_a_law_leaves_nothing_to_the_next_batch() -> None:

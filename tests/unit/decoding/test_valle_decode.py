@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import soundfile
 import torch
 
 from speculative_tts.assets import resolve
+from speculative_tts.codecs.tiny import TOKEN_FEATURES, TinyCodec
 from speculative_tts.commands.decode import main
 from speculative_tts.models.families.valle.lm import ValleLM
 from speculative_tts.models.heads import load_heads
@@ -64,18 +66,14 @@ def test_the_codec_alone_has_no_layers_to_fill(tmp_path: Path) -> None:
     assert record["nar_seconds"] is None
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["method=target", "codec=tiny"], "they do not belong together"),
-        (["method=exact"], "different vocabularies"),
-    ],
-)
-def test_parts_of_different_families_are_refused(
-    options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_codec_of_one_layer_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*PARTS, *options, f"out={tmp_path}"]) == 2
-    assert message in capsys.readouterr().err
+    flat = TinyCodec(np.zeros((1024, TOKEN_FEATURES), np.float32), np.ones(27, np.float32))
+    flat.save(tmp_path / "flat")
+    codec = ["codec=tiny", f"codec.path={tmp_path / 'flat'}", f"out={tmp_path / 'runs'}"]
+    assert main([*PARTS, "method=target", *codec]) == 2
+    assert "has 1 layers of codes, the target makes 4" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("kernels")

@@ -5,7 +5,6 @@ tensor, or changes one, would be a kernel of its own in the captured round.
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,21 +27,12 @@ from speculative_tts.decoding.drafters.block import BlockDrafter
 from speculative_tts.decoding.loops.graphs import Loop
 from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.models.gpu.triton_runtime import anywhere
-from speculative_tts.native import library
-from speculative_tts.schema.decode import Kernels
 from speculative_tts_benchmarks.gpu_limits import TorchKernels
 
-pytestmark = needs_triton
+pytestmark = [needs_triton, pytest.mark.usefixtures("torchs_kernels")]
 META = torch.device("meta")
 SHIPPED = ("exact", "tolerance", "groups", "block", "block of groups")
 MOVES = {"embedding", "cat", "copy_", "contiguous"}
-
-
-@pytest.fixture(autouse=True)
-def torchs_weights() -> Iterator[None]:
-    library.select(Kernels.torch)
-    yield
-    library.select(Kernels.auto)
 
 
 @torch.inference_mode()

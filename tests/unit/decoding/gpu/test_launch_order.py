@@ -1,6 +1,5 @@
 """First rounds of kernels that may start before the kernel before them has ended."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,11 +18,10 @@ from speculative_tts.decoding.loops.speculation import Speculation
 from speculative_tts.decoding.outcome import Outcome
 from speculative_tts.models.gpu import tiles
 from speculative_tts.models.gpu.triton_runtime import anywhere
-from speculative_tts.native import library
-from speculative_tts.schema.decode import Kernels
 
 pytestmark = [
     needs_triton,
+    pytest.mark.usefixtures("torchs_kernels"),
     pytest.mark.skipif(DEVICE.type == "cuda", reason="follows the interpreter"),
 ]
 KINDS = [
@@ -40,12 +38,9 @@ VERIFICATION = {"attention_kernel", "gather_kernel", "norm_kernel", "rows_kernel
 
 
 @pytest.fixture(autouse=True)
-def torchs_weights(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Weights as a GPU has them, and few programs of attention: they run one after the other."""
+def few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of attention: they run one after the other."""
     monkeypatch.setattr(tiles, "of_attention", lambda *_: tiles.AttentionTile(1, 32, 4))
-    library.select(Kernels.torch)
-    yield
-    library.select(Kernels.auto)
 
 
 def made(rule: str, sampler: str, drafter: str) -> Speculation:

@@ -1,7 +1,6 @@
 """Rounds by kernels beside torch's, interpreted where there is no GPU."""
 
-from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
 
 import pytest
 import torch
@@ -9,8 +8,8 @@ from decoders import STOPS, build, requests, state
 from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from planted import plant
-from static_loops import DRAFTERS, RULES, SAMPLERS, moved, rounds, speculation
+from planted import finds
+from static_loops import RULES, SAMPLERS, moved, speculation
 from torch import Tensor
 from triton_tests import DEVICE, needs_triton
 
@@ -24,20 +23,11 @@ from speculative_tts.decoding.outcome import Tally
 from speculative_tts.decoding.sampling import randomness
 from speculative_tts.decoding.sampling.randomness import ACCEPT, AUXILIARY
 from speculative_tts.models import host
-from speculative_tts.native import library
-from speculative_tts.schema.decode import Kernels
 
+pytestmark = [needs_triton, pytest.mark.usefixtures("torchs_kernels")]
 VOCAB, NUMBER, BATCH, CAPACITY = 40, 3, 6, 12
 SHIPPED = ("exact", "tolerance", "groups", "block", "block of groups")
 FEW = examples(4)
-META = torch.device("meta")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def torchs_kernels() -> Iterator[None]:
-    library.select(Kernels.torch)
-    yield
-    library.select(Kernels.auto)
 
 
 class Scene:
@@ -108,7 +98,6 @@ def alike(found: list[Tensor], wanted: list[Tensor]) -> bool:
     return all(map(torch.equal, found, wanted))
 
 
-@needs_triton
 @pytest.mark.parametrize("rule", [*SHIPPED, "typical"])
 @FEW
 @given(seed=st.integers(0, 999))
@@ -137,14 +126,25 @@ def verdicts(rule: str, seed: int) -> list[Tensor]:
     return [wanted.accepted, wanted.next_probs, decided.accepted.cpu(), mass.cpu()]
 
 
-@needs_triton
+def rounds_differ(rule: str) -> bool:
+    return not all(alike(by_kernels(rule, seed), by_torch(rule, seed)) for seed in range(12))
+
+
+def near(rule: str, seed: int) -> bool:
+    """Equal acceptance, and masses of groups to 1e-5."""
+    wanted, law, accepted, mass = verdicts(rule, seed)
+    return torch.equal(accepted, wanted) and bool((mass - law).abs().max() < 1e-5)
+
+
 @pytest.mark.parametrize("rule", ["groups", "block of groups"])
 @FEW
 @given(seed=st.integers(0, 999))
 def test_masses_of_groups_are_torchs(rule: str, seed: int) -> None:
-    wanted, law, accepted, mass = verdicts(rule, seed)
-    assert torch.equal(accepted, wanted)
-    assert (mass - law).abs().max() < 1e-5
+    assert near(rule, seed)
+
+
+def sums_differ() -> bool:
+    return not all(near("groups", seed) for seed in range(3))
 
 
 ROUND_FAULTS = [  # what stands there, what is planted, a rule that shows it
@@ -167,29 +167,6 @@ GROUP_FAULTS = [
 ]
 
 
-@needs_triton
-@pytest.mark.parametrize(("right", "wrong", "rule"), ROUND_FAULTS, ids=[f[1] for f in ROUND_FAULTS])
-def test_a_fault_planted_in_a_round_is_found(
-    right: str, wrong: str, rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plant(monkeypatch, "rounds", right, wrong, tmp_path)
-    assert not all(alike(by_kernels(rule, seed), by_torch(rule, seed)) for seed in range(12))
-
-
-@needs_triton
-@pytest.mark.parametrize(("right", "wrong"), GROUP_FAULTS, ids=[f[1] for f in GROUP_FAULTS])
-def test_a_fault_planted_in_sums_of_groups_is_found(
-    right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plant(monkeypatch, "groups", right, wrong, tmp_path)
-    found = []
-    for seed in range(3):
-        wanted, law, accepted, mass = verdicts("groups", seed)
-        found.append(torch.equal(accepted, wanted) and (mass - law).abs().max() < 1e-5)
-    assert not all(found)
-
-
-@needs_triton
 def test_purposes_of_uniforms_are_those_of_the_loops() -> None:
     """Kernels cannot import them."""
     from speculative_tts.decoding.gpu.kernels import rounds as source
@@ -224,33 +201,29 @@ def small_kernels() -> bool:
     return all([*same, torch.equal(draws.pick(x, index), x[torch.arange(3), index])])
 
 
-@needs_triton
 def test_inputs_renewed_uniforms_and_picked_states_are_torchs() -> None:
     assert small_kernels()
 
 
-@needs_triton
-@pytest.mark.parametrize(
-    ("right", "wrong"),
+SMALL_FAULTS = [
+    ("now + offset + i, 0)", "now + offset + i + 1, 0)"),
+    ("tl.minimum(now, -offset) - 1", "tl.minimum(now, -offset)"),
+    ("tl.load(rows.done + b) != 0, 0, left)", "tl.load(rows.done + b) != 0, left, left)"),
+    ("i % DRAWS < NEXT", "i % DRAWS <= NEXT"),
+    ("(i < AGAIN * DRAWS)", "(i < AGAIN * DRAWS - 2)"),
+    ("tl.load(source + at, mask=inside)", "tl.load(source + at, mask=at < width - 1)"),
+    ("tl.load(index + b)) * width", "tl.load(index + b) - 1) * width"),
+    ("tl.store(answer, tl.min(over, 0))", "tl.store(answer, tl.max(over, 0))"),
+]
+test_a_planted_fault_is_found = finds(
     [
-        ("now + offset + i, 0)", "now + offset + i + 1, 0)"),
-        ("tl.minimum(now, -offset) - 1", "tl.minimum(now, -offset)"),
-        ("tl.load(rows.done + b) != 0, 0, left)", "tl.load(rows.done + b) != 0, left, left)"),
-        ("i % DRAWS < NEXT", "i % DRAWS <= NEXT"),
-        ("(i < AGAIN * DRAWS)", "(i < AGAIN * DRAWS - 2)"),
-        ("tl.load(source + at, mask=inside)", "tl.load(source + at, mask=at < width - 1)"),
-        ("tl.load(index + b)) * width", "tl.load(index + b) - 1) * width"),
-        ("tl.store(answer, tl.min(over, 0))", "tl.store(answer, tl.max(over, 0))"),
-    ],
+        *(("rounds", *fault, partial(rounds_differ, rule)) for *fault, rule in ROUND_FAULTS),
+        *(("groups", *fault, sums_differ) for fault in GROUP_FAULTS),
+        *(("rounds", *fault, lambda: not small_kernels()) for fault in SMALL_FAULTS),
+    ]
 )
-def test_a_fault_planted_in_a_small_kernel_is_found(
-    right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plant(monkeypatch, "rounds", right, wrong, tmp_path)
-    assert not small_kernels()
 
 
-@needs_triton
 @pytest.mark.parametrize(
     ("rule", "sampler", "drafter"),
     [("exact", "ras", "lm"), ("groups", "all", "adaptive"), ("block", "greedy", "recurrent")],
@@ -264,27 +237,9 @@ def test_a_batch_has_torchs_tokens(rule: str, sampler: str, drafter: str) -> Non
         assert made.decode(asked) == wanted
 
 
-@needs_triton
 def test_a_target_alone_has_torchs_tokens() -> None:
     asked, target = requests(2, maximum=9), build(state(3))
     wanted = autoregressive(target, STOPS, SAMPLERS["top-k and top-p"], asked)
     target, asked = moved(target, DEVICE), moved(asked, DEVICE)
     with everywhere():
         assert autoregressive(target, STOPS, SAMPLERS["top-k and top-p"], asked) == wanted
-
-
-@pytest.mark.parametrize(
-    ("rule", "sampler", "drafter"),
-    [
-        *((rule, "ras", "lm") for rule in RULES),
-        *(("exact", sampler, "lm") for sampler in SAMPLERS if sampler != "ras"),
-        *(("block of groups", "all", drafter) for drafter in DRAFTERS if drafter != "lm"),
-    ],
-)
-@torch.inference_mode()
-def test_a_round_by_kernels_reads_no_number(rule: str, sampler: str, drafter: str) -> None:
-    """On tensors without numbers, where launches do nothing; no Triton is needed."""
-    with everywhere():
-        loop = rounds(moved(speculation(rule, sampler, drafter), META), moved(requests(3), META))
-        loop.step()
-        loop.step()

@@ -1,14 +1,12 @@
 """Attention of a step in Triton beside torch's: ragged rows, caches with more than is valid."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from kernel_builds import module_at
-from triton_tests import DEVICE, faulty, needs_triton, rounded
+from planted import STEPS, finds
+from triton_tests import DEVICE, needs_triton, rounded
 
 from speculative_tts.models.gpu.attention import Stored, Turns, _tickets, attend, reference
 from speculative_tts.models.gpu.norms import rotate
@@ -79,39 +77,34 @@ def test_an_empty_cache_and_a_full_one() -> None:
     assert error(AttentionHeads(2, 1, 16), [0, CAPACITY - 1], 1, 2) < 2e-5
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        ("(j[None, :] <= new[:, None])", "(j[None, :] < new[:, None])"),  # does not see itself
-        ("(j[None, :] <= new[:, None])", "(j[None, :] <= new[:, None] + 1)"),  # sees the next
-        ("there = column < last", "there = column <= last"),  # sees what a rollback left
-        ("there = column < last", "there = column < last - 1"),  # misses the newest old column
-        ("    tl.store(past.past_keys + to, k, mask=mine)\n", ""),  # leaves the cache stale
-        ("past_values + to, v, mask=mine)", "past_values + to + D, v, mask=mine)"),
-        ("(part + 1) * span, begin)", "(part + 1) * span - 1, begin)"),  # a gap between parts
-        ("((begin + new) * D)[:, None]", "((begin + new + 1) * D)[:, None]"),  # turned too far
-        ("for part in tl.static_range(PARTS)", "for part in tl.static_range(PARTS - 1)"),
-        ("shrink, weight = tl.exp(peak - higher), tl.exp(level - higher)",
-         "shrink, weight = tl.exp(peak - higher), tl.exp(level - level)"),  # parts weigh the same
-        ("tl.sqrt(tl.sum(x * x, 1) + floor2)", "tl.sqrt(tl.sum(x * x, 1) + 2 * floor2)"),
-        ("x = x / tl.sqrt(tl.sum(x * x, 1) + floor2)[:, None] * gain",
-         "x = x / tl.sqrt(tl.sum(x * x, 1) + floor2)[:, None]"),
-        ("gains + (HEADS + kv) * D + d", "gains + kv * D + d"),  # a query's gains for a key
-    ],
-)  # fmt: skip
-def test_a_planted_fault_is_found(
-    right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from speculative_tts.models.gpu.kernels import attention as kernels
+FAULTS = [
+    ("(j[None, :] <= new[:, None])", "(j[None, :] < new[:, None])"),  # does not see itself
+    ("(j[None, :] <= new[:, None])", "(j[None, :] <= new[:, None] + 1)"),  # sees the next
+    ("there = column < last", "there = column <= last"),  # sees what a rollback left
+    ("there = column < last", "there = column < last - 1"),  # misses the newest old column
+    ("    tl.store(past.past_keys + to, k, mask=mine)\n", ""),  # leaves the cache stale
+    ("past_values + to, v, mask=mine)", "past_values + to + D, v, mask=mine)"),
+    ("(part + 1) * span, begin)", "(part + 1) * span - 1, begin)"),  # a gap between parts
+    ("((begin + new) * D)[:, None]", "((begin + new + 1) * D)[:, None]"),  # turned too far
+    ("for part in tl.static_range(PARTS)", "for part in tl.static_range(PARTS - 1)"),
+    ("shrink, weight = tl.exp(peak - higher), tl.exp(level - higher)",
+     "shrink, weight = tl.exp(peak - higher), tl.exp(level - level)"),  # parts weigh the same
+    ("tl.sqrt(tl.sum(x * x, 1) + floor2)", "tl.sqrt(tl.sum(x * x, 1) + 2 * floor2)"),
+    ("x = x / tl.sqrt(tl.sum(x * x, 1) + floor2)[:, None] * gain",
+     "x = x / tl.sqrt(tl.sum(x * x, 1) + floor2)[:, None]"),
+    ("gains + (HEADS + kv) * D + d", "gains + kv * D + d"),  # a query's gains for a key
+]  # fmt: skip
 
-    planted = module_at(faulty("attention", right, wrong, tmp_path))
-    monkeypatch.setattr(kernels, "attention_kernel", planted.attention_kernel)
+
+def differs() -> bool:
     heads = AttentionHeads(2, 1, 16)
-    case = heads, [37], 2, 2, normed(heads)
     try:
-        assert error(*case, garbage=3.0) > 2e-4
+        return error(heads, [37], 2, 2, normed(heads), garbage=3.0) > 2e-4
     finally:
         _tickets(DEVICE).zero_()
+
+
+test_a_planted_fault_is_found = finds([("attention", *fault, differs) for fault in FAULTS], STEPS)
 
 
 @pytest.mark.parametrize("with_norms", [False, True])

@@ -2,34 +2,26 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from computing import computing
 from head_stubs import layer_tensors
-from kernel_builds import module_at
+from planted import STEPS, finds
 from static_loops import moved
 from torch import Tensor
-from triton_tests import DEVICE, faulty, needs_triton, rounded
+from triton_tests import DEVICE, needs_triton, rounded
 
 from speculative_tts.models.decoder.matrix import matrix
 from speculative_tts.models.gpu.norms import spread
 from speculative_tts.models.gpu.triton_runtime import anywhere
 from speculative_tts.models.heads import Heads, HeadTensors
 from speculative_tts.models.recurrent import RecurrentLayer
-from speculative_tts.native import library
 from speculative_tts.schema.decode import Kernels
 
-pytestmark = needs_triton
+pytestmark = [needs_triton, pytest.mark.usefixtures("torchs_kernels")]
 HIDDEN, VOCAB = 24, 30
-
-
-@pytest.fixture(autouse=True, scope="module")
-def torchs_kernels() -> Iterator[None]:
-    library.select(Kernels.torch)
-    yield
-    library.select(Kernels.auto)
 
 
 @contextmanager
@@ -37,12 +29,8 @@ def by_kernels() -> Iterator[None]:
     """Compute with Triton: on a GPU torch's kernels, which were chosen, would be compared with
     themselves.
     """
-    library.select(Kernels.triton)
-    try:
-        with anywhere():
-            yield
-    finally:
-        library.select(Kernels.torch)
+    with computing(Kernels.triton), anywhere():
+        yield
 
 
 def layer(few: list[int] | None = None) -> RecurrentLayer:
@@ -74,30 +62,24 @@ def test_a_recurrent_layer_is_torchs(few: list[int] | None) -> None:
     assert distance(layer(few)) < 1e-4  # 2e-5 on an H100: another order of its sums
 
 
-@pytest.mark.parametrize(
-    ("module", "right", "wrong"),
-    [
-        ("product", "y = y / (1.0 + tl.exp(-y))\n    if GATED", "y = y\n    if GATED"),
-        ("norm", "out + row * 2 * K + K + i, x", "out + row * 2 * K + K + i - 1, x"),
-        ("norm", "inputs + row * K + i, mask=i < K", "inputs + row * K + i, mask=i < K - 1"),
-        ("norm", "few + row * FEW + place", "few + place"),
-        ("norm", "mask=place >= 0", "mask=place > 0"),
-    ],
-)
-def test_a_planted_fault_is_found(
-    module: str, right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+FAULTS = [
+    ("product", "y = y / (1.0 + tl.exp(-y))\n    if GATED", "y = y\n    if GATED"),
+    ("norm", "out + row * 2 * K + K + i, x", "out + row * 2 * K + K + i - 1, x"),
+    ("norm", "inputs + row * K + i, mask=i < K", "inputs + row * K + i, mask=i < K - 1"),
+    ("norm", "few + row * FEW + place", "few + place"),
+    ("norm", "mask=place >= 0", "mask=place > 0"),
+]
+
+
+def differs() -> bool:
     """A fault that left memory unwritten warned of what happened to lie there, now and then, and
     four tests failed: three of them since the kernels stayed chosen.
     """
-    from speculative_tts.models.gpu.kernels import norm, product
-
-    planted = module_at(faulty(module, right, wrong, tmp_path))
-    real = {"norm": norm, "product": product}[module]
-    for name in [name for name in vars(planted) if name.endswith("_kernel")]:
-        monkeypatch.setattr(real, name, getattr(planted, name))
     with np.errstate(all="ignore"):
-        assert max(distance(layer()), distance(layer([1, 4, 29]))) > 1e-3
+        return max(distance(layer()), distance(layer([1, 4, 29]))) > 1e-3
+
+
+test_a_planted_fault_is_found = finds([(*fault, differs) for fault in FAULTS], STEPS)
 
 
 def test_ids_that_are_never_drafted_have_no_chance() -> None:

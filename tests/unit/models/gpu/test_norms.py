@@ -1,13 +1,9 @@
 """Kernels between products beside torch's, and faults planted in them."""
 
-from collections.abc import Callable
-from pathlib import Path
-
-import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
-from kernel_builds import module_at
-from triton_tests import DEVICE, faulty, needs_triton, rounded
+from planted import STEPS, finds
+from triton_tests import DEVICE, needs_triton, rounded
 
 from speculative_tts.models.gpu.attention import Stored, Turns
 from speculative_tts.models.gpu.norms import gated, gathered, normed, rotate
@@ -52,33 +48,15 @@ def test_they_are_torchs() -> None:
     assert turns() < 1e-5
 
 
-@pytest.mark.parametrize(
-    ("module", "right", "wrong", "kernel", "distance"),
-    [
-        ("norm", "tl.load(x + row + k, mask=k < K", "tl.load(x + row + k, mask=k < K - 1",
-         "norm_kernel", norms),
-        ("norm", "tl.sum(y * y, 0) + norm.floor2", "tl.sum(y * y, 0)", "norm_kernel", norms),
-        ("norm", "wide + row * 2 * N + i, mask=i < N", "wide + row * 2 * N + i, mask=i < N - 1",
-         "gate_kernel", norms),
-        ("norm", "wide + row * 2 * N + N + i", "wide + row * 2 * N + N - 1 + i", "gate_kernel",
-         norms),
-        ("norm", "tl.load(ids + row).to(tl.int64) * K", "row * K", "gather_kernel", norms),
-        ("attention", "+ place)[:, None] * D", "+ place + 1)[:, None] * D", "rotate_kernel", turns),
-        ("attention", "turns + place * D", "turns + 0 * place * D", "rotate_kernel", turns),
-    ],
-)  # fmt: skip
-def test_a_planted_fault_is_found(
-    module: str,
-    right: str,
-    wrong: str,
-    kernel: str,
-    distance: Callable[[], float],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from speculative_tts.models.gpu.kernels import attention, norm
-
-    planted = module_at(faulty(module, right, wrong, tmp_path))
-    monkeypatch.setattr({"norm": norm, "attention": attention}[module], kernel,
-                        getattr(planted, kernel))  # fmt: skip
-    assert distance() > 1e-3
+FAULTS = [
+    ("norm", "tl.load(x + row + k, mask=k < K", "tl.load(x + row + k, mask=k < K - 1", norms),
+    ("norm", "tl.sum(y * y, 0) + norm.floor2", "tl.sum(y * y, 0)", norms),
+    ("norm", "row * 2 * N + i, mask=i < N", "row * 2 * N + i, mask=i < N - 1", norms),
+    ("norm", "wide + row * 2 * N + N + i", "wide + row * 2 * N + N - 1 + i", norms),
+    ("norm", "tl.load(ids + row).to(tl.int64) * K", "row * K", norms),
+    ("attention", "+ place)[:, None] * D", "+ place + 1)[:, None] * D", turns),
+    ("attention", "turns + place * D", "turns + 0 * place * D", turns),
+]
+test_a_planted_fault_is_found = finds(
+    [(*fault, lambda of=of: of() > 1e-3) for *fault, of in FAULTS], STEPS
+)

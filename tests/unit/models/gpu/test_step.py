@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from computing import computing
 from decoders import HIDDEN, build, state
 from examples import examples
 from hypothesis import given
@@ -18,7 +19,6 @@ from speculative_tts.models.gpu.capture import replays
 from speculative_tts.models.gpu.prefill import bucket
 from speculative_tts.models.gpu.tiles import FEW
 from speculative_tts.models.gpu.triton_runtime import anywhere, usable
-from speculative_tts.native import library
 from speculative_tts.schema.decode import Kernels
 
 pytestmark = needs_triton
@@ -29,9 +29,8 @@ def model() -> Iterator[MergedVocabLM]:
     """One layer with torch's weights; the kernels of a call are `by_triton`'s to choose."""
     from static_loops import moved
 
-    library.select(Kernels.torch)
-    yield moved(build(state(3), (0,)), DEVICE)
-    library.select(Kernels.auto)
+    with computing(Kernels.torch):
+        yield moved(build(state(3), (0,)), DEVICE)
 
 
 @pytest.fixture(autouse=True)
@@ -54,14 +53,10 @@ def both(model: MergedVocabLM, lengths: list[int], fed: list[int], seed: int) ->
         first = model.prefill(prompts, cache)
         return [first, *(model.extend(one, cache, start + n) for n, one in enumerate(ids))]
 
-    library.select(Kernels.torch)
     exact = logits()
-    library.select(Kernels.triton)
-    with anywhere():
+    with computing(Kernels.triton), anywhere():
         assert usable(DEVICE)
-        found = logits()
-    library.select(Kernels.torch)
-    return [exact, found]
+        return [exact, logits()]
 
 
 @examples(3)
@@ -114,11 +109,11 @@ def test_a_row_of_a_kept_cache_is_filled_alone(model: MergedVocabLM) -> None:
 
 
 @pytest.mark.skipif(DEVICE.type == "cpu", reason="no GPU that torch can see")
+@computing(Kernels.triton)
 @torch.inference_mode()
 def test_a_recorded_prefill_is_the_eager_one(model: MergedVocabLM) -> None:
     """At the third time it is replayed, for another row too."""
     g = torch.Generator().manual_seed(5)
-    library.select(Kernels.triton)
     cache = model.cache(3, 64)
     for row in (0, 1, 2, 0):
         prompt = torch.randn(7 + row, HIDDEN, generator=g).to(DEVICE)
@@ -131,14 +126,13 @@ def test_a_recorded_prefill_is_the_eager_one(model: MergedVocabLM) -> None:
         )
     assert list(cache.prefills) == [(1, 64)]
     assert cache.prefills[1, 64] is not None
-    library.select(Kernels.torch)
 
 
 @pytest.mark.skipif(DEVICE.type == "cpu", reason="no GPU that torch can see")
+@computing(Kernels.triton)
 @torch.inference_mode()
 def test_prefills_are_recorded_after_those_of_a_cache_that_is_gone(model: MergedVocabLM) -> None:
     """They shared one pool of memory, which torch no longer had once its graphs were let go."""
-    library.select(Kernels.triton)
     prompts = [torch.randn(length, HIDDEN).to(DEVICE) for length in (5, 70)]
     for _ in range(2):
         cache = model.cache(1, 128)
@@ -147,7 +141,6 @@ def test_prefills_are_recorded_after_those_of_a_cache_that_is_gone(model: Merged
                 model.prefill([prompt], cache)
         assert len(cache.prefills) == 2
         del cache
-    library.select(Kernels.torch)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
-"""Repetition-aware sampling as a law: by algebra, against two draws one after the other."""
+"""Samplers that look back, against two draws one after the other and against transformers."""
 
 import pytest
 import torch
 from reference import probabilities
 from torch import Tensor
+from transformers import RepetitionPenaltyLogitsProcessor
 
+from speculative_tts.decoding.sampling.penalty import RepetitionPenalty
 from speculative_tts.decoding.sampling.repetition_aware import RepetitionAware
-from speculative_tts.decoding.sampling.sampler import StopRule
+from speculative_tts.decoding.sampling.sampler import Sampler, StopRule
 from speculative_tts.schema.decode import Repetition
 
 CPU = torch.device("cpu")
@@ -69,23 +71,6 @@ def test_of_equal_tokens_the_lower_ids_are_kept(
     assert found.nonzero()[:, 0].tolist() == kept
 
 
-def test_positions_of_a_row_see_their_own_window() -> None:
-    """A batch of ragged rows with drafts in the history equals its rows one at a time."""
-    generator = torch.Generator().manual_seed(1)
-    sampler = RepetitionAware(top_p=0.8, top_k=4, window=3, tau=0.3)
-    logits = torch.randn(2, 4, 9, generator=generator)
-    history = torch.randint(0, 9, (2, 12), generator=generator)
-    start = torch.tensor([2, 7])
-    positions = start[:, None] + torch.arange(4)
-    stop = StopRule.build((), 9, [0, 0], CPU)
-    together = sampler(logits, history, positions, stop)
-    for row in range(2):
-        for place in range(4):
-            past = history[row, : int(positions[row, place])].tolist()
-            alone = law(sampler, logits[row, place], past)
-            torch.testing.assert_close(together[row, place], alone)
-
-
 @pytest.mark.parametrize(
     ("variant", "barred", "expected"),
     [
@@ -114,3 +99,31 @@ def test_what_is_barred_before_the_minimum(
 def test_bad_numbers_are_named(options: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         RepetitionAware(**options)
+
+
+def test_each_position_sees_the_prompt_and_the_drafts_before_it() -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(2, 3, 11, generator=generator)
+    history = torch.randint(0, 11, (2, 9), generator=generator)
+    positions = torch.tensor([[4, 5, 6], [0, 1, 2]])
+    prompts = [(1, 2), ()]
+    stop = StopRule.build((10,), 11, [0, 0], CPU, prompts)
+    got = RepetitionPenalty(0.8, 0, 1.0, 1.3)(logits, history, positions, stop)
+    processor = RepetitionPenaltyLogitsProcessor(1.3)
+    for row in range(2):
+        for new in range(3):
+            ids = [*prompts[row], *history[row, : int(positions[row, new])].tolist()]
+            scores = logits[row, new][None]
+            if ids:
+                scores = processor(torch.tensor([ids]), scores)
+            torch.testing.assert_close(got[row, new], (scores[0] / 0.8).softmax(-1))
+
+
+def test_a_penalty_of_one_is_none_and_zero_is_refused() -> None:
+    logits, history = torch.randn(1, 1, 5), torch.zeros(1, 4, dtype=torch.int64)
+    stop = StopRule.build((4,), 5, [0], CPU)
+    at = torch.tensor([[2]])
+    same = RepetitionPenalty(0.7, 3, 0.9, 1.0)(logits, history, at, stop)
+    torch.testing.assert_close(same, Sampler(0.7, 3, 0.9)(logits, history, at, stop))
+    with pytest.raises(ValueError, match=r"repetition_penalty 0 is not above 0; use 1"):
+        RepetitionPenalty(penalty=0)

@@ -1,23 +1,32 @@
-"""Tokens one by one in one native call are those of the loops in Python."""
+"""Tokens and rounds in one native call are those of the loops in Python, whoever drafts."""
 
 import time
 from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
-from decoders import LAYOUT, STOPS, VOCAB, build, requests, state
+from computing import computing
+from decoders import CPU, HIDDEN, LAYOUT, STOPS, VOCAB, build, requests, state
 from group_laws import random_cover
+from head_stubs import layer_tensors
 from pairwise import pairwise
 from torch import Tensor
 
+from speculative_tts.decoding.batch import Request
 from speculative_tts.decoding.drafters import lm
+from speculative_tts.decoding.drafters.drafter import Drafter
 from speculative_tts.decoding.drafters.lm import LMDrafter
+from speculative_tts.decoding.drafters.lookup import LookupDrafter
+from speculative_tts.decoding.drafters.recurrent import RecurrentDrafter
 from speculative_tts.decoding.loops import one_by_one as loops
 from speculative_tts.decoding.loops import speculation
 from speculative_tts.decoding.loops.graphs import EAGER
 from speculative_tts.decoding.loops.native_steps import sampled_steps
 from speculative_tts.decoding.loops.observer import Observer
-from speculative_tts.decoding.loops.speculation import Speculation
+from speculative_tts.decoding.loops.speculation import Rounds, Speculation
 from speculative_tts.decoding.outcome import Outcome, Round
 from speculative_tts.decoding.rules.acceptance import Tolerance
 from speculative_tts.decoding.rules.block import BlockRule
@@ -27,11 +36,12 @@ from speculative_tts.decoding.sampling.sampler import Sampler
 from speculative_tts.models.decoder.matrix import matrix
 from speculative_tts.models.families.code_rows import RowLM
 from speculative_tts.models.families.merged_vocab import MergedVocabLM
-from speculative_tts.native import library
+from speculative_tts.models.recurrent import RecurrentLayer
+from speculative_tts.models.slots import Slots
 from speculative_tts.schema.decode import Kernels
 
 pytestmark = pytest.mark.native
-SAMPLERS = {
+PLAIN = {
     "all": Sampler(),
     "greedy": Sampler(0.0),
     "top-k and top-p": Sampler(0.9, 12, 0.9),
@@ -39,6 +49,71 @@ SAMPLERS = {
     "ras": RepetitionAware(1.0, 10, 0.8, window=6, tau=0.2),
     "penalty": RepetitionPenalty(0.9, 12, 0.9, 1.3),
 }
+FRAMES = Slots((13, 12, 13))  # the 38 codes of `decoders`
+SAMPLERS: dict[str, Sampler] = {
+    **PLAIN,
+    **{f"{name}, in frames": replace(one, slots=FRAMES) for name, one in PLAIN.items()},
+}
+RULES = {
+    "exact": Tolerance(),
+    "tolerance": Tolerance(0.4),
+    "groups": random_cover(VOCAB, 5).rule(),
+    "groups, equal": random_cover(VOCAB, 12, equal=True).rule(),
+    "block": BlockRule(),
+    "block of groups": BlockRule(random_cover(VOCAB, 12).rule()),
+}
+
+
+def models() -> tuple[MergedVocabLM, MergedVocabLM]:
+    weights = state(3)
+    return build(weights), build(weights, (0, 2, 5))
+
+
+def layer(
+    target: MergedVocabLM,
+    blocks: int = 1,
+    dtype: torch.dtype = torch.float32,
+    ids: Tensor | None = None,
+) -> RecurrentDrafter:
+    tensors = layer_tensors(HIDDEN, blocks=blocks)
+    return RecurrentDrafter(target, RecurrentLayer(tensors, target.head, dtype, ids))
+
+
+DRAFTERS: dict[str, Callable[[MergedVocabLM], Drafter]] = {
+    "a model": lambda _: LMDrafter(models()[1]),
+    "a model to 2.5 nats": lambda _: LMDrafter(models()[1], 2.5),
+    "a model to 0 nats": lambda _: LMDrafter(models()[1], 0.0),
+    "matches of 1 to 3": lambda _: LookupDrafter(VOCAB, CPU, 3, 1),
+    "matches of 2": lambda _: LookupDrafter(VOCAB, CPU, 2, 2),
+    "matches of 1 to 30": lambda _: LookupDrafter(VOCAB, CPU, 30, 1),
+    "a layer": layer,
+    "a layer of 3 blocks": partial(layer, blocks=3),
+    "a layer in bfloat16": partial(layer, blocks=2, dtype=torch.bfloat16),
+    "a layer in 8 bits": partial(layer, blocks=2, dtype=torch.int8),
+    "a layer of few ids": partial(layer, dtype=torch.bfloat16, ids=3 * torch.arange(13)),
+}
+
+
+def asked(count: int) -> list[Request]:
+    """Ragged; each has a voice prompt of its own length, the first none."""
+    prompts = (tuple(n * at % VOCAB for at in range(3 * n)) for n in range(count))
+    return [
+        replace(row, prompt_tokens=prompt)
+        for row, prompt in zip(requests(count), prompts, strict=True)
+    ]
+
+
+def spoken(
+    drafter: str,
+    rule: str,
+    sampler: str = "all",
+    lookahead: int = 3,
+    count: int = 5,
+    observer: Observer | None = None,
+) -> list[Outcome]:
+    target = models()[0]
+    given = (DRAFTERS[drafter](target), RULES[rule], SAMPLERS[sampler], STOPS, lookahead)
+    return Speculation(target, *given).decode(asked(count), observer)
 
 
 class Noting(Observer):
@@ -57,16 +132,11 @@ def in_python(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(speculation, "sampled_steps", lambda *_: None)
 
 
-def models() -> tuple[MergedVocabLM, MergedVocabLM]:
-    weights = state(3)
-    return build(weights), build(weights, (0, 2, 5))
-
-
 @pytest.mark.parametrize("count", [1, 5])
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_an_utterance_of_the_target_alone(name: str, count: int) -> None:
     """All tokens, lengths and ends of a ragged batch; none of the steps went through Python."""
-    target, sampler, batch = models()[0], SAMPLERS[name], requests(count)
+    target, sampler, batch = models()[0], SAMPLERS[name], asked(count)
     (loop,) = deque(EAGER.states(loops.alone(target, STOPS, sampler), batch), maxlen=1)
     rows = loop.rows
     steps = []
@@ -80,35 +150,25 @@ def test_an_utterance_of_the_target_alone(name: str, count: int) -> None:
         assert length == batch[row].max_tokens or outcome.tokens[-1] in STOPS
 
 
-RULES = {
-    "exact": Tolerance(),
-    "tolerance": Tolerance(0.4),
-    "groups": random_cover(VOCAB, 5).rule(),
-    "groups, equal": random_cover(VOCAB, 12, equal=True).rule(),
-    "block": BlockRule(),
-    "block of groups": BlockRule(random_cover(VOCAB, 12).rule()),
-}
-
-
-def spoken(
-    name: str, count: int, lookahead: int, rule: str, observer: Observer | None = None
-) -> list[Outcome]:
-    target, draft = models()
-    given = (RULES[rule], SAMPLERS[name], STOPS, lookahead)
-    return Speculation(target, LMDrafter(draft), *given).decode(requests(count), observer)
-
-
 @pytest.mark.parametrize(
-    ("name", "lookahead", "count", "rule"), pairwise(SAMPLERS, [1, 3, 6], [1, 5], RULES)
+    ("drafter", "rule", "sampler", "lookahead", "count"),
+    pairwise(DRAFTERS, RULES, SAMPLERS, [1, 3, 6], [1, 5]),
 )
 def test_rounds(
-    name: str, lookahead: int, count: int, rule: str, monkeypatch: pytest.MonkeyPatch
+    drafter: str,
+    rule: str,
+    sampler: str,
+    lookahead: int,
+    count: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Tokens, rounds, acceptances: all of an outcome. One call for the batch, one a draft in rounds
     of Python's, and none, by the rule's reference.
     """
-    given = (name, count, lookahead, rule)
-    whole = spoken(*given)
+    given = (drafter, rule, sampler, lookahead, count)
+    with monkeypatch.context() as patch:
+        patch.setattr(Rounds, "_round", None)  # no round of Python's
+        whole = spoken(*given)
     assert sum(outcome.counts.rounds for outcome in whole) > 0
     in_python(monkeypatch)
     assert spoken(*given) == whole
@@ -117,14 +177,28 @@ def test_rounds(
     assert spoken(*given) == whole
 
 
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_each_drafts_and_some_of_it_passes(drafter: str) -> None:
+    """Equal tokens of rounds without a draft would show nothing."""
+    made = spoken(drafter, "tolerance", count=12)
+    assert sum(one.counts.drafted for one in made) > 5
+    assert sum(one.counts.accepted for one in made) > 0
+
+
 @pytest.mark.parametrize(
-    ("name", "count", "rule"), pairwise(["all", "top-k and top-p", "ras"], [1, 5], RULES)
+    ("drafter", "sampler", "count", "rule"),
+    pairwise(
+        ["a model", "a model to 2.5 nats", "matches of 1 to 3"],
+        ["all", "top-k and top-p", "ras"],
+        [1, 5],
+        RULES,
+    ),
 )
 def test_who_watches_hears_of_native_rounds_what_python_says(
-    name: str, count: int, rule: str, monkeypatch: pytest.MonkeyPatch
+    drafter: str, sampler: str, count: int, rule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each round's laws where they count, and what came of it."""
-    given = (name, count, 3, rule)
+    given = (drafter, rule, sampler, 3, count)
     whole, native, reference = spoken(*given), Noting(), Noting()
     assert spoken(*given, native) == whole
     in_python(monkeypatch)
@@ -194,6 +268,15 @@ def test_rounds_without_a_law(who: int, rule: str, monkeypatch: pytest.MonkeyPat
     assert all(outcome.failure is not None for outcome in outcomes)
 
 
+def test_look_up_reads_a_row_of_a_batch_natively() -> None:
+    """A stream refills rows one by one: a row read the prompts of the whole batch."""
+    target, drafter = models()[0], LookupDrafter(VOCAB, CPU, 3, 1)
+    made = Speculation(target, drafter, Tolerance(0.3), SAMPLERS["all"], STOPS, 3)
+    rows = asked(5)
+    served = {one.id: outcome for one, outcome in EAGER.stream(made.looping(), rows, 2)}
+    assert served == {row.id: made.decode([row])[0] for row in rows}
+
+
 def test_ids_are_looked_up_in_their_order() -> None:
     """Of a merged vocabulary whose codes lie anywhere among the rows; in bfloat16 too."""
     target = models()[0]
@@ -223,7 +306,6 @@ def test_who_walks() -> None:
     penalty = RepetitionPenalty(1.0, penalty=1.2)
     assert sampled_steps(target, target.cache(1, 8), lengths, penalty) is not None
     assert sampled_steps(target, target.cache(1, 8), lengths, Other()) is None
-    library.select(Kernels.torch)
-    other = models()[0]
-    assert sampled_steps(other, other.cache(1, 8), lengths, Sampler()) is None
-    library.select(Kernels.auto)
+    with computing(Kernels.torch):
+        other = models()[0]
+        assert sampled_steps(other, other.cache(1, 8), lengths, Sampler()) is None
