@@ -110,8 +110,15 @@ def test_a_prompt_asks_the_tokenizer_for_no_table(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(type(layout.prompts.tokenizer), "added_tokens_decoder", property(table))
     assert layout.prompt_ids(SPOKEN)
-    with pytest.raises(ValueError, match=r"the text holds the control token <\|s_7\|>"):
-        layout.text_ids("say <|s_7|>")
+    with pytest.raises(
+        ValueError, match=r"the text holds the control token <\|s_7\|>; take it out"
+    ):
+        layout.text_ids("say <|s_7|> now")
+
+
+def test_an_empty_text_is_refused() -> None:
+    with pytest.raises(ValueError, match="text is empty"):
+        load_layout(checkpoint("1b")).text_ids("  ")
 
 
 def test_limits_are_of_prompt_and_speech_together() -> None:
@@ -215,14 +222,6 @@ def test_a_stored_head_that_differs_from_tied_embeddings_counts_with_a_warning(
     del state["lm_head.weight"]
     with pytest.raises(ValueError, match=r"has no tensor lm_head\.weight"):
         state_matrices(replace(config, tied=False), state, folder)
-
-
-def test_texts_that_cannot_be_spoken() -> None:
-    layout = load_layout(checkpoint("1b"))
-    with pytest.raises(ValueError, match="text is empty"):
-        layout.text_ids("  ")
-    with pytest.raises(ValueError, match=r"control token <\|s_7\|>; take it out"):
-        layout.text_ids("say <|s_7|> now")
 
 
 def test_wrong_folders_say_what_was_looked_for(tmp_path: Path) -> None:

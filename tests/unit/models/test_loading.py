@@ -1,9 +1,13 @@
-"""Every tensor of a checkpoint is used, is known to be unneeded, or is refused by name."""
+"""Checkpoints as hubs, copies and trainers leave them: all of it used, or one line that names what.
+
+Every tensor is read, is known to be unneeded, or is refused by name.
+"""
 
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -20,43 +24,91 @@ from speculative_tts.models.decoder.loading import (
     stored_rows,
 )
 from speculative_tts.models.decoder.weight_files import INDEX, SINGLE
-from speculative_tts.models.families.code_rows import RowLM
+from speculative_tts.models.families.registry import load_speech_lm
 from speculative_tts.models.prompt import Prompt
+from speculative_tts.models.speech_lm import SpeechLM
 from speculative_tts.schema.common import CheckpointConfig
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "llasa"
 CPU = torch.device("cpu")
+UP = "model.layers.0.mlp.up_proj.weight"
+LFS = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 5368709120\n"
 State = dict[str, Tensor]
-Change = Callable[[State], None]
+Change = Callable[[Path], Any]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    shutil.copytree(GOLDEN / "model_1b_style", tmp_path / "model")
-    return tmp_path / "model"
+    return Path(shutil.copytree(GOLDEN / "model_1b_style", tmp_path / "model"))
 
 
 @pytest.fixture
 def sharded(tmp_path: Path) -> Path:
-    shutil.copytree(GOLDEN / "model_3b_style", tmp_path / "sharded")
-    return tmp_path / "sharded"
+    return Path(shutil.copytree(GOLDEN / "model_3b_style", tmp_path / "sharded"))
 
 
-def rewrite(folder: Path, change: Change) -> None:
-    state = load_file(folder / SINGLE)
-    change(state)
-    save_file(state, folder / SINGLE)
-
-
-def load(folder: Path) -> RowLM:
-    checkpoint = CheckpointConfig(name="x", path=str(folder))
-    return RowLM.load(checkpoint, dtype=torch.float32, device=CPU, text_rows=False)
+def load(folder: Path) -> SpeechLM:
+    config = CheckpointConfig(name="x", path=str(folder))
+    return load_speech_lm(config, dtype=torch.float32, device=CPU, text_rows=False)
 
 
 def logits(folder: Path) -> Tensor:
     model = load(folder)
     prompt = model.prompt(model.prompt_ids(Prompt("Please read it.", voice=torch.arange(5))))
     return model.prefill([prompt], model.cache(1, 300))
+
+
+def setting(**keys: Any) -> Change:
+    """Change keys of config.json."""
+
+    def change(folder: Path) -> None:
+        path = folder / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | keys))
+
+    return change
+
+
+def appending(text: str) -> Change:
+    """Write further keys at the end of config.json, as a careless editor does."""
+
+    def change(folder: Path) -> None:
+        path = folder / "config.json"
+        path.write_text(path.read_text().rstrip().removesuffix("}") + text + "}")
+
+    return change
+
+
+def tensors(change: Callable[[State], Any]) -> Change:
+    """Change the stored tensors."""
+
+    def apply(folder: Path) -> None:
+        state = load_file(folder / SINGLE)
+        change(state)
+        save_file(state, folder / SINGLE)
+
+    return apply
+
+
+def looping(folder: Path) -> None:
+    (folder / SINGLE).unlink()
+    (folder / SINGLE).symlink_to(SINGLE)
+
+
+def adapter_alone(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+
+
+def indexed(name: str) -> Change:
+    """Add an index that says where a tensor is."""
+
+    def change(folder: Path) -> None:
+        here = (folder / SINGLE).rename(folder / "model-00001-of-00002.safetensors")
+        index = dict.fromkeys(load_file(here), here.name) | {UP: name}
+        (folder / INDEX).write_text(json.dumps({"weight_map": index}))
+
+    return change
 
 
 def linears(state: State) -> list[str]:
@@ -112,14 +164,13 @@ def dequantised(state: State) -> None:
 
 @pytest.mark.parametrize("quantise", [fp8, int8, fp8_blocks])
 def test_quantised_weights_speak_as_their_dequantised_copy(
-    folder: Path, tmp_path: Path, quantise: Change
+    folder: Path, tmp_path: Path, quantise: Callable[[State], None]
 ) -> None:
     """Scales were ignored: the checkpoint loaded, decoded, and said garbage in silence."""
     before = logits(folder)
-    rewrite(folder, quantise)
-    copy = tmp_path / "copy"
-    shutil.copytree(folder, copy)
-    rewrite(copy, dequantised)
+    tensors(quantise)(folder)
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
+    tensors(dequantised)(copy)
     found = logits(folder)
     torch.testing.assert_close(found, logits(copy), rtol=0, atol=1e-5)
     assert not torch.equal(found, before)
@@ -150,41 +201,92 @@ def packed_integers(state: State) -> None:
     state[name.replace("weight", "qweight")] = state.pop(name).to(torch.int32)
 
 
-@pytest.mark.parametrize("quantise", [without_scales, blocks, four_bits, packed_integers])
-def test_other_quantised_weights_are_refused_by_name(folder: Path, quantise: Change) -> None:
-    rewrite(folder, quantise)
-    with pytest.raises(
-        ValueError, match=r"model\.layers\.\d\S+weight is \w+, quantised .* dequantise the"
-    ):
+QUANTISED = r"model\.layers\.\d\S+weight is \w+, quantised .* dequantise the"
+UNREAD = {
+    "model.layers.4.mlp.up_proj.weight": (128, 64),  # of a layer more than config.json says
+    "model.layers.0.self_attn.q_proj.bias": (64,),
+    "model.layers.0.self_attn.q_norm.weight": (16,),
+    "lm_head.bias": (600,),
+    "score.weight": (2, 64),
+}
+NESTED = {"full_attention": {"rope_type": "default", "rope_theta": 5e5}}
+REFUSED: list[tuple[Change, str]] = [
+    *(
+        (tensors(change), QUANTISED)
+        for change in (without_scales, blocks, four_bits, packed_integers)
+    ),
+    # what a checkpoint held beside what was looked for was dropped in silence
+    *(
+        (
+            tensors(lambda one, name=name, shape=shape: one.update({name: torch.zeros(shape)})),
+            rf"tensors that this model does not have: {name};",
+        )
+        for name, shape in UNREAD.items()
+    ),
+    # its frequencies were left out in silence, and the default ones used
+    (setting(rope_parameters=NESTED), r"config\.json: RoPE of its own for some layers"),
+    (
+        setting(quantization_config={"quant_method": "gptq"}),
+        r"config\.json: quantization_config .*gptq.* dequantise",
+    ),
+    (
+        lambda folder: (folder / SINGLE).rename(folder / "pytorch_model.bin"),
+        r"may run code; save them as model\.safetensors",
+    ),
+    (
+        appending(', "rms_norm_eps": 0.1, "rms_norm_eps": 0.2'),
+        r"config\.json .*\"rms_norm_eps\"",
+    ),
+    (setting(rope_theta=float("inf")), r"config\.json: rope_theta inf is not a finite number"),
+    (setting(initializer_range=float("nan")), "initializer_range.*got nan"),
+    (setting(model_type=["llama"]), r"config\.json: model_type is \[\"llama\"\]|no speech LM"),
+    (lambda folder: (folder / SINGLE).write_text(LFS), r"safetensors is not readable .* copy"),
+    (looping, "model.safetensors"),
+    (lambda folder: (folder / "adapter_config.json").write_text("{}"), "holds an adapter"),
+    (adapter_alone, r"model holds an adapter .*merge_and_unload"),
+    (indexed("model-00002-of-00002.safetensors"), r"00002-of-00002\.safetensors .* copy it"),
+    (
+        tensors(lambda one: one.update({UP: one[UP][1:].clone()})),
+        rf"model: {UP} is \(127, 64\),",
+    ),
+    (
+        tensors(lambda one: one.update({UP: one[UP].to(torch.complex64)})),
+        "up_proj.* is complex64",
+    ),
+    (lambda folder: (folder / "tokenizer.json").unlink(), r"tokenizer in .* copy them"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), REFUSED)
+def test_what_cannot_be_read_is_one_line(folder: Path, change: Change, message: str) -> None:
+    """NaN in a key that nobody needs, and an adapter by itself, were a traceback and a riddle."""
+    change(folder)
+    with pytest.raises((ValueError, OSError), match=message) as error:
         load(folder)
-
-
-def test_quantised_embeddings_are_refused(folder: Path) -> None:
-    def change(state: State) -> None:
-        state[EMBEDDING] = state[EMBEDDING].to(torch.int8)
-
-    rewrite(folder, change)
-    with pytest.raises(ValueError, match=r"embed_tokens\.weight is int8, quantised"):
-        stored_rows(folder, 3)
+    assert len(str(error.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize(
-    ("name", "shape"),
+    "change",
     [
-        ("model.layers.4.mlp.up_proj.weight", (128, 64)),  # of a layer more than config.json says
-        ("model.layers.0.self_attn.q_proj.bias", (64,)),
-        ("model.layers.0.self_attn.q_norm.weight", (16,)),
-        ("lm_head.bias", (600,)),
-        ("score.weight", (2, 64)),
+        lambda folder: torch.save({"x": torch.zeros(1)}, folder / "pytorch_model.bin"),
+        lambda folder: (folder / INDEX).write_text(
+            json.dumps({"weight_map": dict.fromkeys(load_file(folder / SINGLE), SINGLE)})
+        ),
+        tensors(lambda one: one.update({key: value.double() for key, value in one.items()})),
+        tensors(lambda one: one.setdefault("lm_head.weight", one["model.embed_tokens.weight"] + 0)),
     ],
 )
-def test_a_tensor_that_nobody_reads_is_refused(
-    folder: Path, name: str, shape: tuple[int, ...]
-) -> None:
-    """What a checkpoint held beside what was looked for was dropped in silence."""
-    rewrite(folder, lambda state: state.update({name: torch.zeros(shape)}))
-    with pytest.raises(ValueError, match=rf"tensors that this model does not have: {name};"):
-        load(folder)
+def test_what_changes_nothing_changes_nothing(folder: Path, change: Change) -> None:
+    before = logits(folder)
+    change(folder)
+    torch.testing.assert_close(logits(folder), before, rtol=0, atol=0)
+
+
+def test_quantised_embeddings_are_refused(folder: Path) -> None:
+    tensors(lambda state: state.update({EMBEDDING: state[EMBEDDING].to(torch.int8)}))(folder)
+    with pytest.raises(ValueError, match=r"embed_tokens\.weight is int8, quantised"):
+        stored_rows(folder, 3)
 
 
 @pytest.mark.parametrize(
@@ -220,21 +322,10 @@ def test_shards_hold_what_their_index_names(sharded: Path) -> None:
         read_state(sharded)
 
 
-def test_pickled_weights_name_the_remedy(folder: Path) -> None:
-    (folder / SINGLE).rename(folder / "pytorch_model.bin")
-    with pytest.raises(ValueError, match=r"may run code; save them as model\.safetensors"):
-        load(folder)
-
-
 def test_a_config_says_no_longer_that_plain_weights_are_quantised(folder: Path) -> None:
-    path = folder / "config.json"
-    method = {"quantization_config": {"quant_method": "bitsandbytes"}}
-    path.write_text(json.dumps(json.loads(path.read_text()) | method))
+    setting(quantization_config={"quant_method": "bitsandbytes"})(folder)
     assert "quantization_config" not in read_config(folder)
     assert DecoderConfig.from_folder(folder).layers == 4
-    path.write_text(path.read_text().replace("bitsandbytes", "gptq"))
-    with pytest.raises(ValueError, match=r"config\.json: quantization_config .*gptq.* dequantise"):
-        DecoderConfig.from_folder(folder)
 
 
 def test_a_decoder_takes_all_of_its_state(folder: Path) -> None:
@@ -244,12 +335,3 @@ def test_a_decoder_takes_all_of_its_state(folder: Path) -> None:
     build_decoder(DecoderConfig.from_folder(folder), state, **options)
     with pytest.raises(ValueError, match=r"does not have: model\.embed_tokens\.weight;"):
         build_decoder(DecoderConfig.from_folder(folder), state, **options, others=())
-
-
-def test_rope_of_its_own_for_some_layers_is_refused(folder: Path) -> None:
-    """Its frequencies were left out in silence, and the default ones used."""
-    config = json.loads((folder / "config.json").read_text())
-    nested = {"full_attention": {"rope_type": "default", "rope_theta": 5e5}}
-    (folder / "config.json").write_text(json.dumps(config | {"rope_parameters": nested}))
-    with pytest.raises(ValueError, match=r"config\.json: RoPE of its own for some layers"):
-        DecoderConfig.from_folder(folder)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from computing import computing
 from decoders import build, state
 from torch import Tensor
 from valle_golden import SMALL, small_valle
@@ -245,9 +246,8 @@ def test_the_native_step_equals_its_reference(
     """To 1e-4; in bfloat16 torch rounds all activations, the native step what products read."""
     use(instructions, set_)
     native = MODELS[name]()
-    library.select(Kernels.torch)
-    reference = MODELS[name]()
-    library.select(Kernels.auto)
+    with computing(Kernels.torch):
+        reference = MODELS[name]()
     cache = reference.cache(1, 8)
     assert isinstance(getattr(cache, "keys_values", cache), KVCache)
     ids = ids_of(native)[0]

@@ -81,6 +81,7 @@ def test_greedy_tokens_are_transformers_alone_and_drafted(style: str) -> None:
         speculation = Speculation(model, LMDrafter(drafter), Tolerance(0.0), GREEDY, (), 3)
         (sped,) = speculation.decode([request])
         assert sped.tokens == alone.tokens
+    assert sped.counts.accepted == sped.counts.drafted > 0, "a hole in the draft's keys and values"
 
 
 @pytest.mark.parametrize("style", STYLES)
