@@ -123,8 +123,10 @@ def test_trainers_learn_from_recorded_own_or_both(
     )
     data = load_data(asked, 2)
     pairs = data.batch.__self__  # type: ignore[attr-defined]
-    said = sorted(pairs.pair(number)[1].codes for number in range(len(pairs)))
-    assert said == stored(tmp_path, whose)
+    for begin in (0, len(pairs)):
+        epoch = range(begin, begin + len(pairs))
+        said = sorted(pairs.pair(number)[1].codes for number in epoch)
+        assert said == stored(tmp_path, whose)
     assert len(data.dev) == 1
 
 

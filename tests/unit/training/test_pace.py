@@ -1,9 +1,11 @@
 """What a training says of its duration, from its first steps."""
 
 import logging
+from pathlib import Path
 
 import pytest
 
+from speculative_tts.commands.train_heads import main
 from speculative_tts.schema.common import Device
 from speculative_tts.training import pace
 from speculative_tts.training.devices import accelerator_for, described
@@ -39,14 +41,10 @@ def test_durations(seconds: float, said: str) -> None:
 
 
 def test_a_training_says_it_once(
-    target: object, codes: object, tmp_path: object, caplog: pytest.LogCaptureFixture
+    arguments: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from speculative_tts.commands.train_heads import main
-
-    numbers = "n=3 steps=6 batch_size=32 sequences=24 eval_every=3 save_every=2 dev_utterances=4"
     with caplog.at_level(logging.INFO, logger="speculative_tts"):
-        assert main([f"target.path={target}", f"codes={codes}", *numbers.split(),
-                     f"out={tmp_path}/heads"]) == 0  # fmt: skip
+        assert main([*arguments, f"out={tmp_path}/heads"]) == 0
     (line,) = (text for text in caplog.messages if "more steps" in text)
     assert line.startswith(f"{tmp_path}/heads: about ")
     assert "for 2 more steps at " in line
