@@ -184,7 +184,7 @@ REFUSED_IN_MAKING: dict[str, tuple[str, dict[str, str]]] = {
             "corpus=list format=pdf": "format=pdf",
             "corpus=list format=seedtts list_file={w}/bad_binary.jsonl": "l is not UTF-8",
             "corpus=list format=seedtts list_file={w}/list.jsonl": "list.jsonl:1: not a line of",
-            "corpus=libritts path={w} parts=[a] job=3 jobs=2": "job 3 is not below jobs 2",
+            "corpus=libritts path={w} parts=[a] job=2 jobs=2": "job 2 is not below jobs 2",
             "cluster.num_cpus=0": "cluster.num_cpus 0.0 is not above 0",
             "cluster=foo": "cluster.name=foo",
         },
