@@ -67,8 +67,11 @@ REFUSED_OF_RUNS: dict[str, tuple[str, dict[str, str]]] = {
             "rule=tolerance match=0.3,1.5": "match=1.5 is no beta of SSD, which is 0 to 1",
             "sampling.temperature=-1": "temperature -1.0 is below 0; give 0 or more, or null",
             "sampling.min_tokens_per_word=900": "above max_tokens_per_word",
-            "rule=group rule.groups.cache=/proc/c": "cache folder /proc/c is not writable",
-            "rule=group rule.groups.theta=0.5 rule.groups.mean_size=10": "are both given; leave on",
+            "rule=group rule.groups.cache=/proc/c": "give another, rule.groups.cache=<path>",
+            "cache=/proc/c": "cache folder /proc/c is not writable (no such file or directory); "
+            "give another, cache=<path>",
+            "rule=group rule.groups.theta=2": "theta 2.0 is above 1",
+            "rule=group rule.groups.theta=0.5 rule.groups.mean_size=4": "both given; leave one out",
             "rule=group rule.groups.mean_size=99 rule.groups.cache={t}/c": "is outside [1, 40]",
             "rule=group rule.groups.path=/nowhere": "/nowhere",
             "rule=group rule.groups.path={w}/target": "target",

@@ -28,6 +28,11 @@ from speculative_tts.typed import json_text
 
 FORMAT = 2
 MANIFEST = "manifest.json"
+SETTINGS = {  # by kind, where sst-decode is told its folder; cache= else
+    "groups": "rule.groups.cache",
+    "mel": "rule.groups.cache",
+    "transitions": "viterbi.transitions.cache",
+}
 Arrays = Mapping[str, NDArray[Any]]
 Description = Mapping[str, Any]  # JSON values
 logger = logging.getLogger("speculative_tts.caches")
@@ -135,7 +140,7 @@ def find_or_make(
     except OSError as error:
         raise ValueError(
             f"cache folder {root} is not writable ({(error.strerror or str(error)).lower()}); give "
-            "another, rule.groups.cache=<path> (sst-precompute: groups.cache, transitions.cache)"
+            f"another, {SETTINGS.get(kind, 'cache')}=<path>"
         ) from error
     return open_entry(save_entry(root, kind, description, *make()))
 

@@ -75,6 +75,8 @@ def _planned(config: EvalConfig) -> list[ScoringPlan]:
     if config.out is not None:
         app.require_writable(config.out)
     planned = plans(config) if config.paper is None else _shown(plans(config), config.paper)
+    for one in planned:
+        app.require_writable(one.source.folder, "runs" if config.list is None else "out")
     scored = baseline and baseline.resolve() in [one.source.folder.resolve() for one in planned]
     if baseline is not None and not scored and not (baseline / SCORES).is_file():
         runs = sorted(file.parent.name for file in baseline.glob(f"*/{SCORES}"))

@@ -143,7 +143,7 @@ class Training:
             while self.step < self.plan.steps:
                 with self._pace.step():
                     row = self.run_step()
-                if self._pace.known and main:
+                if self._pace.known and main and self.step < self.plan.steps:
                     logger.info("%s: %s", self.folder.parent, self._estimate())
                 bar.update()
                 bar.set_postfix(loss=f"{row['loss']:.3f}")

@@ -50,3 +50,7 @@ def test_a_training_says_it_once(
     assert "for 2 more steps at " in line
     where = described(accelerator_for(Device.cpu))
     assert line.endswith(f" positions/s (3 steps were timed) on {where}")
+    caplog.clear()
+    with caplog.at_level(logging.INFO, logger="speculative_tts"):  # none is left to be estimated
+        assert main([*arguments, "steps=4", f"out={tmp_path}/few"]) == 0
+    assert not [text for text in caplog.messages if "more steps" in text]
