@@ -41,12 +41,13 @@ TEXT = f"""# Which word errors can be computed again
 Recordings and speakers are synthetic on all these pages.
 
 Scores of runs, a row an utterance, ship in the files `scores.jsonl.xz`, one for a folder's runs
-([how to read them](../docs/runs.md#rows-that-ship)). Below is, for every table and figure, how many
-of its word errors with an interval they give, to the last printed digit; [{INDEX}]({INDEX}) names
-the runs of each, one of a seed (runs that said the same words stand for each other), and which part
-of their rows if a cell is of some voices. Differences between rows, counts of tokens and rounds,
-and tokens per target pass follow from the same files; times, DNSMOS, TV and KL do not. The files
-`records.jsonl.xz` have codes, of fewer runs. Made by
+([how to read them](../docs/runs.md#rows-that-ship)). Below is, for every table and figure that is
+not made of scores itself (as [voices](sentences/voices.md) is), how many of its word errors with an
+interval they give, to the last printed digit; [{INDEX}]({INDEX}) names the runs of each, one of a
+seed (runs that said the same words stand for each other), and which part of their rows if a cell
+is of some voices. Differences between rows, counts of tokens and rounds, and tokens per target pass
+follow from the same files; times, DNSMOS, TV and KL do not. The files `records.jsonl.xz` have
+codes, of fewer runs. Made by
 `python scripts/score_index.py results`.
 """
 HEADING = ("| table or figure | word errors | from scores | without |", "| --- | --- | --- | --- |")
