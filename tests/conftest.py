@@ -54,10 +54,13 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def _need_native() -> None:
-    from speculative_tts.native.library import library
+    from speculative_tts.native.compile import CannotCompileError
+    from speculative_tts.native.library import loaded
 
-    if library() is None:
-        pytest.skip("no C++ compiler")
+    try:
+        loaded()
+    except CannotCompileError as error:
+        pytest.skip(str(error))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -100,12 +103,17 @@ def torchs_kernels() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _own_process() -> Iterator[None]:
-    """A test's precision and threads, one state a process each, must not be the next one's.
+    """What a test says of its process, precision, threads and kernels, ends with it.
 
     Trainings left two threads, which waited for each other on cores that other workers hold.
+    Commands left torch's kernels, so tests of the compiled step were skipped after them.
     """
+    from speculative_tts.native.library import chosen, select
+
+    before = chosen()
     yield
     own_process.renew()
+    select(before)
 
 
 @pytest.fixture(autouse=True, scope="session")
