@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_target import LAYOUT, SIZES
+from small_target import LAYOUT
 from torch import Tensor
 
 from speculative_tts.decoding.drafters.block import BlockDrafter
@@ -19,17 +19,6 @@ from speculative_tts.models.families.merged_vocab import MergedVocabLM
 FLOAT: Any = {"dtype": torch.float32, "device": torch.device("cpu")}
 READ = [0, 2, 3]
 BLOCK, MASK = 4, LAYOUT.vocab_size - 1
-LAYERS = {  # as wide as the small targets
-    "vocab_size": LAYOUT.vocab_size,
-    "hidden_size": SIZES["hidden_size"],
-    "intermediate_size": 20,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 3,
-    "num_key_value_heads": 1,
-    "head_dim": 6,
-    "rope_parameters": {"rope_type": "default", "rope_theta": 1e5},
-    "rms_norm_eps": 1e-5,
-}
 KINDS: dict[str, dict[str, Any]] = {
     "dflash": {},
     "dflash, from the newest": {"sample_from_anchor": True},
@@ -57,14 +46,14 @@ def save_block(folder: Path, target: Path, kind: str, **changes: Any) -> Any:
     from speculators.proposals.greedy import GreedyTokenProposalConfig
     from transformers import Qwen3Config
 
-    settings = {**KINDS[kind], **changes}
+    settings, layers = {**KINDS[kind], **changes}, settings_of(target)
     algorithm = kind.partition(",")[0]
     config, model = {
         "dflash": (DFlashSpeculatorConfig, DFlashDraftModel),
         "dspark": (DSparkSpeculatorConfig, DSparkDraftModel),
     }[algorithm]
-    inner = Qwen3Config(**LAYERS, attn_implementation="eager")
-    drafts = settings.pop("draft_vocab_size", LAYOUT.vocab_size)
+    inner = Qwen3Config(**layers, attn_implementation="eager")
+    drafts = settings.pop("draft_vocab_size", layers["vocab_size"])
     torch.manual_seed(5)
     draft = model(
         config(
@@ -84,8 +73,8 @@ def save_block(folder: Path, target: Path, kind: str, **changes: Any) -> Any:
     )
     for parameter in draft.parameters():
         parameter.data.normal_(0, 0.4)
-    if drafts < LAYOUT.vocab_size:
-        chosen = torch.arange(LAYOUT.vocab_size) % 3 != 1
+    if drafts < layers["vocab_size"]:
+        chosen = torch.arange(layers["vocab_size"]) % 3 != 1
         chosen[chosen.nonzero()[drafts:, 0]] = False
         rows = chosen.nonzero()[:, 0]
         draft.load_vocab_mappings(chosen, rows - torch.arange(len(rows)))
@@ -128,6 +117,24 @@ def random_block(target: MergedVocabLM, markov: str | None = None) -> BlockDraft
     head = BlockHead(sizes, take, None, target, order)
     take.done()
     return BlockDrafter(draft, head, BlockTarget(target, draft))
+
+
+def settings_of(target: Path) -> dict[str, Any]:
+    """Return the settings of draft layers as wide as a target's."""
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(target)
+    return {
+        "vocab_size": config.vocab_size,
+        "hidden_size": config.hidden_size,
+        "intermediate_size": 20,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "num_key_value_heads": 1,
+        "head_dim": 6,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1e5},
+        "rms_norm_eps": 1e-5,
+    }
 
 
 def theirs(draft: Any, target: Any, ids: Tensor, places: list[int]) -> Tensor:
