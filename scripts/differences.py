@@ -310,12 +310,11 @@ def table(results: Path) -> tables.Table:
     )
 
 
-def main(results: Path) -> None:
-    """Write the table."""
-    made = table(results)
-    write_atomic(results / f"{NAME}.md", tables.markdown(made))
-    write_atomic(results / f"{NAME}.csv", tables.comma_separated(made))
+def write(results: Path, made: tables.Table) -> None:
+    """Write a table for people and for programs."""
+    write_atomic(results / f"{made.name}.md", tables.markdown(made))
+    write_atomic(results / f"{made.name}.csv", tables.comma_separated(made))
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    write(Path(sys.argv[1]), table(Path(sys.argv[1])))

@@ -8,14 +8,13 @@ They follow from scores that ship. `voices.json` beside the list says which voic
 import sys
 from pathlib import Path
 
-from differences import BASE_CODEC, BASE_SPOKEN, WER, by_base, scores
+from differences import BASE_CODEC, BASE_SPOKEN, WER, by_base, scores, write
 
 from speculative_tts.assets import resolve
 from speculative_tts.evaluation.compare import compare_rows
 from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.summary import Bootstrap, interval
-from speculative_tts.files import write_atomic
 from speculative_tts.reporting import tables
 from speculative_tts.typed import read_json
 
@@ -73,12 +72,5 @@ def table(results: Path) -> tables.Table:
     )
 
 
-def main(results: Path) -> None:
-    """Write the table."""
-    made = table(results)
-    write_atomic(results / f"{NAME}.md", tables.markdown(made))
-    write_atomic(results / f"{NAME}.csv", tables.comma_separated(made))
-
-
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    write(Path(sys.argv[1]), table(Path(sys.argv[1])))

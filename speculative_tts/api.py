@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from speculative_tts.codecs.audio import Wave, wav_bytes, write_wave
-from speculative_tts.commands.speak import check_suffix, find_prompt, main, prompt_of
+from speculative_tts.commands.prompts import find_prompt
+from speculative_tts.commands.speak import check_suffix, main, prompt_of
 from speculative_tts.costs.lookahead import settled
 from speculative_tts.decoding.builder import Builder
 from speculative_tts.decoding.outcome import Outcome

@@ -11,7 +11,7 @@ target alone, one token a step).
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,12 +19,11 @@ from statistics import fmean
 from typing import IO, TYPE_CHECKING
 
 from speculative_tts.commands import app, choices, stdin
+from speculative_tts.commands.prompts import find_prompt
 from speculative_tts.files import check_place, reading, writing
-from speculative_tts.records import ListItem, read_list
+from speculative_tts.records import ListItem
 from speculative_tts.schema.decode import System
 from speculative_tts.schema.speak import Encoding, SpeakConfig
-from speculative_tts.texts import some
-from speculative_tts.typed import read_json
 
 if TYPE_CHECKING:
     from speculative_tts.decoding.engine import Engine
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from speculative_tts.decoding.streaming import Stream
     from speculative_tts.models.prompt import Prompt
 
-VOICES = "voices.json"
 STDOUT = STDIN = "-"
 WAVES = ("", ".wav", ".wave")  # suffixes of files that may hold a wav
 # Order of the timed runs, symmetric so that drift (clock rates, other programs) affects both.
@@ -193,69 +191,6 @@ def _player(command: str) -> Iterator[IO[bytes]]:
         yield process.stdin
     if code := process.wait():
         raise ValueError(f'player "{command}" ended with {code}; try it on a wav of your own')
-
-
-def find_prompt(config: SpeakConfig) -> ListItem:
-    """Find the voice prompt; ValueError if it is neither a file nor a speaker."""
-    if config.target.rows.by_name:
-        return _named(config)
-    path = Path(config.data.path)
-    items = read_list(path)
-    if config.prompt is None and config.prompt_text is not None:
-        raise ValueError("prompt_text says the words of a recording; give it too, prompt=<a wav>")
-    voices = {item.speaker: item for item in reversed(items)}  # the first row of each speaker
-    default, left_out = chosen_voices(path, voices)
-    if config.prompt is None:
-        return default or items[0]
-    if config.prompt in left_out:
-        raise ValueError(
-            f"prompt {config.prompt} is a speaker for tables alone: {left_out[config.prompt]}; "
-            f"speakers: {some(sorted(voices.keys() - left_out), 20)}"
-        )
-    if config.prompt in voices:
-        if config.prompt_text is not None:
-            raise ValueError(
-                f"prompt_text is for a recording of yours: speaker {config.prompt}'s words are "
-                "in the list; leave it out, or give prompt=<a wav>"
-            )
-        return voices[config.prompt]
-    if not Path(config.prompt).is_file():
-        raise ValueError(
-            f"prompt {config.prompt} is neither a file nor a speaker; speakers: "
-            f"{some(sorted(voices.keys() - left_out), 20)}"
-        )
-    return ListItem("prompt", config.text, config.prompt, config.prompt_text or "")
-
-
-def _named(config: SpeakConfig) -> ListItem:
-    """Return the speaker that `prompt` names; ValueError for a recording."""
-    if config.prompt_text is not None or Path(config.prompt or "").is_file():
-        raise ValueError(
-            f"prompt={config.prompt} is a recording, and {config.target.name} speaks as one of the "
-            "speakers it knows; give prompt=<name>, or leave it out, and prompt_text too"
-        )
-    return ListItem("prompt", config.text, speaker=config.prompt or "")
-
-
-def chosen_voices(
-    path: Path, voices: Mapping[str, ListItem]
-) -> tuple[ListItem | None, dict[str, str]]:
-    """Return the default voice of a list, and why each of `left_out` does not speak.
-
-    voices.json beside the list names them; without that file there is neither. Raises ValueError
-    if it names nobody of the list.
-    """
-    file = path.with_name(VOICES)
-    if not file.is_file():
-        return None, {}
-    try:
-        chosen = read_json(file)
-        return voices[chosen["default"]], dict(chosen.get("left_out", {}))
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f'{file}: not {{"default": "<a speaker of the list>"}} ({error!r}); mend it, or give '
-            f"prompt=<speaker>: {some(sorted(voices), 20)}"
-        ) from error
 
 
 def prompt_of(text: str, prompt: ListItem, engine: "Engine") -> "Prompt":

@@ -20,6 +20,7 @@ from speculative_tts.assets import resolve
 from speculative_tts.codecs.audio import EDGE
 from speculative_tts.codecs.tiny import TinyCodec
 from speculative_tts.commands import speak
+from speculative_tts.commands.prompts import find_prompt
 from speculative_tts.decoding.engine import Engine
 from speculative_tts.records import ListItem
 from speculative_tts.schema.common import ListConfig
@@ -50,14 +51,14 @@ def test_the_voice_is_the_one_chosen_beside_the_list(
     """It was the list's first speaker, of 30 the worst."""
     shipped = SpeakConfig(data=ListConfig("tiny", str(resolve("tiny:testset/list.jsonl"))))
     chosen = json.loads(resolve("tiny:testset/voices.json").read_text())
-    assert speak.find_prompt(shipped).speaker == chosen["default"]
+    assert find_prompt(shipped).speaker == chosen["default"]
     for name in ("list.jsonl", "prompt0.wav", "prompt1.wav"):
         (tmp_path / name).write_bytes((models.root / name).read_bytes())
     own = SpeakConfig(data=ListConfig("own", str(tmp_path / "list.jsonl")))
-    assert speak.find_prompt(own).speaker == "s0"  # nothing chosen: the first
+    assert find_prompt(own).speaker == "s0"  # nothing chosen: the first
     (tmp_path / "voices.json").write_text('{"default": "s1"}')
-    assert speak.find_prompt(own).speaker == "s1"
-    assert speak.find_prompt(dataclasses.replace(own, prompt="s0")).speaker == "s0"
+    assert find_prompt(own).speaker == "s1"
+    assert find_prompt(dataclasses.replace(own, prompt="s0")).speaker == "s0"
     for text, message in (
         ('{"default": "s2"}', "(KeyError('s2')); mend it, or give prompt=<speaker>: s0, s1"),
         ('{"default": ["s0"]}', 'voices.json: not {"default": "<a speaker of the list>"}'),
@@ -73,11 +74,11 @@ def test_the_voice_is_the_one_chosen_beside_the_list(
 
 def test_a_voice_that_errs_by_far_the_most_does_not_speak() -> None:
     config = SpeakConfig(data=ListConfig("any", str(resolve("tiny:testset_sentences/list.jsonl"))))
-    assert speak.find_prompt(dataclasses.replace(config, prompt="rms")).speaker == "rms"
+    assert find_prompt(dataclasses.replace(config, prompt="rms")).speaker == "rms"
     with pytest.raises(ValueError, match=r"awb is a speaker for tables alone: 26 .*: rms, slt"):
-        speak.find_prompt(dataclasses.replace(config, prompt="awb"))
+        find_prompt(dataclasses.replace(config, prompt="awb"))
     with pytest.raises(ValueError, match="neither a file nor a speaker; speakers: rms, slt"):
-        speak.find_prompt(dataclasses.replace(config, prompt="nobody"))
+        find_prompt(dataclasses.replace(config, prompt="nobody"))
 
 
 def test_the_shipped_choice_is_that_of_the_shipped_table(tmp_path: Path) -> None:
