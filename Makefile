@@ -192,7 +192,7 @@ speeds: $(STAMP) ## Speedups over five processes of the papers' systems, of the 
 	$(call clock,experiment=ssd/figure3 method=ssd lookahead=6)
 	$(call clock,experiment=pcg/table1 method=exact seed=0)
 	$(call clock,experiment=pcg/figure2_ssd rule.beta=0.3 seed=0)
-	$(call clock,experiment=pcg/figure2 rule.groups.mean_size=10.3$(comma)140 seed=0)
+	$(call clock,experiment=pcg/figure2 rule.groups.mean_size=10.3$(comma)40$(comma)140 seed=0)
 	$(call clock,experiment=drafters/recurrent lookahead=4$(comma)5$(comma)6)
 	$(call clock,experiment=drafters/ssd rule.beta=0.3 lookahead=6)
 	$(call clock,experiment=drafters/pcg rule.groups.mean_size=140 lookahead=6)

@@ -31,9 +31,8 @@ from speculative_tts.reporting.tables import (
     with_figures,
 )
 
-SHARES = ("draft_share", "verify_share", "accept_share")  # of a round's seconds
 PARTS = "low|high|sd|p|n|processes"
-TIMES = "Times, speedups and shares of a round (of the first process) are of runs of their own"
+TIMES = "Times and speedups are of runs of their own"
 UNTIMED = "Times and speedups were not measured in several processes, and none is shown."
 OF_TIMES = " Those of times and speedups"  # begins what a caption says of processes
 SPREADS = ("Brackets:", "Bands and bars:", "Figures are mean")
@@ -50,7 +49,7 @@ def clocked(column: str) -> bool:
         one for one in quantities() if re.match(rf"{one}($|_({PARTS})$|_minus_|_over_)", column)
     ]
     name = max(known, key=len, default="")
-    return name in SHARES or (bool(name) and quantity(name).timed)
+    return bool(name) and quantity(name).timed
 
 
 def under_clock(heading: Heading) -> bool:

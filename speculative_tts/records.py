@@ -100,11 +100,27 @@ class Clock:
     prefill_seconds: float | None = None
     baseline_seconds: float | None = None
     baseline_prefill_seconds: float | None = None
+    draft_seconds: float | None = None  # of rounds that clock themselves (native ones)
+    verify_seconds: float | None = None
+    accept_seconds: float | None = None
+    nar_seconds: float | None = None
+    codec_seconds: float | None = None
+    flow_seconds: float | None = None
     memory: float | None = None
     arrivals: Arrivals | None = None
 
 
-SECONDS = ("lm_seconds", "prefill_seconds", "baseline_seconds", "baseline_prefill_seconds")
+SPLIT = ("draft_seconds", "verify_seconds", "accept_seconds")  # of a round
+# of a clock, which a record has as their means over processes
+SECONDS = (
+    "lm_seconds",
+    "prefill_seconds",
+    "baseline_seconds",
+    "baseline_prefill_seconds",
+    "nar_seconds",
+    "codec_seconds",
+    "flow_seconds",
+)
 
 
 @dataclass(frozen=True)

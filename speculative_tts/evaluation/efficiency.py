@@ -13,9 +13,9 @@ import numpy as np
 from speculative_tts.evaluation.metric import Better, Columns, Metric, each, over, total
 from speculative_tts.evaluation.rows import ScoreRow
 from speculative_tts.evaluation.statistics import Array, ratio
+from speculative_tts.records import SPLIT
 
 LOWER, HIGHER = Better.lower, Better.higher
-SPLIT = ("draft_seconds", "verify_seconds", "accept_seconds")
 
 
 def speedup(sums: Array) -> Array:
@@ -105,6 +105,7 @@ _rtf = partial(Metric, digits=3, better=LOWER, timed=True)
 _part = partial(_rtf, caption=END_TO_END)
 _faster = partial(Metric, better=HIGHER, timed=True)
 _percent = partial(Metric, digits=0, scale=100.0)
+_part_of_round = partial(_percent, caption=SHARES, timed=True)
 _stream = partial(Metric, better=LOWER, caption=STREAM, timed=True)
 
 METRICS: dict[str, Metric] = {  # in the order of captions and lists
@@ -173,11 +174,9 @@ METRICS: dict[str, Metric] = {  # in the order of captions and lists
         caption="Swapped tokens are those that another token of their group replaced.",
         columns=over("swapped", "tokens"),
     ),
-    "draft_share": _percent("draft %", caption=SHARES, columns=_share("draft_seconds")),
-    "verify_share": _percent("verify %", caption=SHARES, columns=_share("verify_seconds")),
-    "accept_share": _percent(
-        "accept %", digits=1, caption=SHARES, columns=_share("accept_seconds")
-    ),
+    "draft_share": _part_of_round("draft %", columns=_share("draft_seconds")),
+    "verify_share": _part_of_round("verify %", columns=_share("verify_seconds")),
+    "accept_share": _part_of_round("accept %", digits=1, columns=_share("accept_seconds")),
     "expected_trials": Metric(  # draws of PCG's thinning after a rejection
         "thinning's draws", columns=_instrumented("expected_trials", "expected_rejections")
     ),

@@ -125,5 +125,6 @@ def decode_counts(record: DecodeRecord) -> dict[str, Any]:
 
 def _clocked(clock: Clock) -> dict[str, Any]:
     """Return the columns of a row that one process measured."""
-    own = {name: value for name, value in vars(clock).items() if name != "arrivals"}
-    return own | (clock.arrivals.heard() if clock.arrivals else {})
+    own = {name: value for name, value in vars(clock).items() if value is not None}
+    arrivals = own.pop("arrivals", None)
+    return own | (arrivals.heard() if arrivals else {})

@@ -10,7 +10,6 @@ from speculative_tts.reporting.definitions import Axes, Curve, FigureDefinition,
 from speculative_tts.reporting.needs import Chosen, Need
 from speculative_tts.reporting.quantities import quantity
 from speculative_tts.reporting.runs import Run, measured
-from speculative_tts.reporting.selection import cost_notes
 from speculative_tts.reporting.tables import Printed, csv_text, exact
 
 
@@ -86,7 +85,7 @@ def fill_figure(definition: FigureDefinition, chosen: Chosen) -> Figure:
         *_seeds(definition, chosen),
         *definitions(shown, results),
     ]
-    notes = [*definition.notes, *layer_notes(chosen.runs), *cost_notes(shown, chosen)]
+    notes = [*definition.notes, *layer_notes(chosen.runs)]
     plots = [plot for axes in definition.axes if not (plot := _plot(axes, chosen)).empty]
     return Figure(
         **around(definition, chosen, caption, notes), plots=plots, columns=definition.columns

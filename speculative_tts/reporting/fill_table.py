@@ -10,7 +10,7 @@ from speculative_tts.reporting.definitions import TESTS, Column, Panel, TableDef
 from speculative_tts.reporting.needs import Chosen
 from speculative_tts.reporting.quantities import quantity
 from speculative_tts.reporting.runs import measured
-from speculative_tts.reporting.selection import compare, cost_notes
+from speculative_tts.reporting.selection import compare
 from speculative_tts.reporting.tables import MINUS, SYSTEM, Block, Cell, Heading, Table
 
 
@@ -25,7 +25,6 @@ def fill_table(definition: TableDefinition, chosen: Chosen) -> Table:
         *heads_notes(chosen.runs, definition.paper.heads),
         *layer_notes(chosen.runs),
         *chosen.notes,
-        *cost_notes({column.quantity for column in columns}, chosen),
         *_paper_notes(definition),
     ]
     text = caption(columns, results, definition.spread)

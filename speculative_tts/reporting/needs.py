@@ -35,7 +35,6 @@ BOOKKEEPING = (
     "runtime.warmup",
     *(f"viterbi.transitions.{key}" for key in ("codes", "workers", "cache", "path")),
 )
-RoundCosts = Mapping[int, float]  # by lookahead: what a round costs, in steps of the target alone
 MET = 0.03  # a searched figure further off than this, relatively, is not compared
 
 
@@ -88,14 +87,13 @@ class Chosen:
     remarks: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     unmet: Mapping[str, float] = field(default_factory=dict)
-    costs: RoundCosts = field(default_factory=dict)  # once they are known of the whole report
 
     @cached_property
     def results(self) -> Mapping[str, Run]:
         """Figures of every need over its seeds; needs that share runs share them."""
         names = {key: tuple(run.name for run in runs) for key, runs in self.filled.items()}
         shared = {names[key]: runs for key, runs in self.filled.items()}
-        made = {name: pooled(runs, self.costs) for name, runs in shared.items()}
+        made = {name: pooled(runs) for name, runs in shared.items()}
         return {key: made[name] for key, name in names.items()}
 
     @property

@@ -3,22 +3,10 @@
 from dataclasses import replace
 
 from speculative_tts.evaluation import ratings
-from speculative_tts.evaluation.metric import Better, Quantity
+from speculative_tts.evaluation.metric import Quantity
 from speculative_tts.evaluation.registry import METRICS
 
 MADE = {
-    "speedup_by_length": Quantity(
-        "speedup by acceptance length",
-        better=Better.higher,
-        caption=(
-            "Speedup by acceptance length is acceptance length over what a round costs in steps of "
-            "the target alone: one figure for all runs of the report with a lookahead, the "
-            "geometric mean of acceptance length over measured speedup. So runs compare by "
-            "rounds alone; what this cost's own timing and the rules' work (see accept %) add is "
-            "not in the interval."
-        ),
-        timed=True,
-    ),
     "groups.theta": Quantity("θ", 4, caption="θ is the cosine above which two tokens are similar."),
     "groups.groups": Quantity("groups", 0),
     "groups.mean_size": Quantity("mean group size", 1),

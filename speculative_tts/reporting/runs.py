@@ -116,11 +116,10 @@ class Run:
         return {row["id"]: row for row in read_jsonl(path, "id")} if path.is_file() else {}
 
 
-def pooled(runs: Sequence[Run], costs: Mapping[int, float]) -> Run:
+def pooled(runs: Sequence[Run]) -> Run:
     """Return runs of one system that differ in their seed as one.
 
-    Listeners' ratings are those of one of them: a test has one run a system. What a round `costs`
-    by lookahead, in steps of the target alone, gives the speedup by acceptance length.
+    Listeners' ratings are those of one of them: a test has one run a system.
     """
     first, *others = runs
     made: dict[str, Any] = {}
@@ -128,12 +127,7 @@ def pooled(runs: Sequence[Run], costs: Mapping[int, float]) -> Run:
         made = aggregate([run.folder for run in runs], first.drawn)
         rated = [run.summary.get("metrics", {}) for run in runs]
         made["metrics"] |= {name: one[name] for one in rated for name in HEARD if name in one}
-    one = replace(first, pooled=tuple(runs)).with_figures(made)
-    cost, length = costs.get(first.lookahead), one.measure("acceptance_length")
-    if not cost or not length.value:
-        return one
-    by_length = {"speedup_by_length": vars(length.scaled(1 / cost))}
-    return one.with_figures({"metrics": one.summary["metrics"] | by_length})
+    return replace(first, pooled=tuple(runs)).with_figures(made)
 
 
 def measured(names: str, runs: Iterable[Run]) -> str:

@@ -19,7 +19,6 @@ from speculative_tts.reporting.fill_table import fill_table
 from speculative_tts.reporting.needs import Chosen, choose
 from speculative_tts.reporting.page import Section, section
 from speculative_tts.reporting.runs import Found, Run
-from speculative_tts.reporting.selection import round_costs
 from speculative_tts.reporting.shown import REPORTS
 from speculative_tts.reporting.tables import Table, comma_separated, latex, markdown, with_figures
 from speculative_tts.runs.folder import SCORES
@@ -75,10 +74,8 @@ def _without_unheard(report: Report, found: Found) -> Report:
 
 
 def choose_all(report: Report, found: Found) -> dict[str, Chosen]:
-    """Return results by table and figure; one cost of a round serves all of them."""
-    chosen = {one.name: choose(found, one.needs(), one.experiment) for one in report.definitions}
-    costs = round_costs(list(runs_of(chosen).values()))
-    return {name: replace(one, costs=costs) for name, one in chosen.items()}
+    """Return results by table and figure."""
+    return {one.name: choose(found, one.needs(), one.experiment) for one in report.definitions}
 
 
 def runs_of(chosen: Mapping[str, Chosen]) -> dict[str, Run]:

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from speculative_tts.decoding.engine import Timed
+from speculative_tts.decoding.engine import Spoken, Timed
 from speculative_tts.files import held
 from speculative_tts.native.memory import bandwidth
 from speculative_tts.provenance import hardware
-from speculative_tts.records import SECONDS, Clock
+from speculative_tts.records import SECONDS, SPLIT, Clock
 from speculative_tts.schema.decode import System
 from speculative_tts.typed import read_json, write_json
 
@@ -38,10 +38,21 @@ def quiet_speed(folder: Path, speed: float | None) -> float | None:
     return best
 
 
-def clock_of(decoded: Mapping[System, Timed], system: System, memory: float | None) -> Clock:
+def clock_of(
+    decoded: Mapping[System, Timed], system: System, spoken: Spoken, memory: float | None
+) -> Clock:
     """Return the seconds of a system, and of the target alone where it was decoded beside it."""
     own, beside = decoded[system], decoded.get(System.target)
-    clock = Clock(own.seconds, own.prefill_seconds, memory=memory)
+    clock = Clock(
+        own.seconds,
+        own.prefill_seconds,
+        nar_seconds=spoken.nar_seconds,
+        codec_seconds=spoken.codec_seconds,
+        flow_seconds=spoken.flow_seconds,
+        memory=memory,
+    )
+    if own.outcomes[0].split is not None:
+        clock = replace(clock, **dict(zip(SPLIT, own.outcomes[0].split, strict=True)))
     if beside is None or beside is own:
         return clock
     seconds, prefill = beside.seconds, beside.prefill_seconds

@@ -9,6 +9,7 @@ from speculative_tts.commands.decode import main as decode
 from speculative_tts.evaluation.processes import cells
 from speculative_tts.evaluation.registry import METRICS
 from speculative_tts.evaluation.sources import read_run
+from speculative_tts.records import SPLIT
 from speculative_tts.runs.folder import read_records
 from tests.fake_models import write_fake_models
 
@@ -56,6 +57,22 @@ def test_an_utterance_is_streamed_in_every_process(tmp_path: Path) -> None:
         assert first.seconds != second.seconds
         assert record.arrivals == first
     samples = read_run(folder).samples
-    for name in ("first_audio_ms", "stream_rtf", "gaps", "tokens_per_second"):
+    for name in ("first_audio_ms", "stream_rtf", "gaps", "tokens_per_second", "codec_rtf"):
         assert cells(samples, METRICS[name], lambda row: row.id).number == 2, name
-    assert cells(samples, METRICS["codec_rtf"], lambda row: row.id).number == 1
+
+
+def test_shares_of_a_round_are_measured_in_every_process(tmp_path: Path) -> None:
+    """They were of the first process, and stood beside speeds of five."""
+    models = write_fake_models(tmp_path / "models")
+    given = ["limit=2", "runtime.warmup=0", "instrument=1", "method=exact", "lookahead=2"]
+    given += ["runtime.kernels=native"]  # whose rounds clock themselves
+    assert decode([*models.overrides, *given, f"out={tmp_path / 'runs'}", "processes=2"]) == 0
+    (folder,) = (tmp_path / "runs").glob("speculative-*")
+    for record in read_records(folder).values():
+        for clock in record.clocks or ():
+            parts = [getattr(clock, name) for name in SPLIT]
+            assert min(parts) > 0
+            assert sum(parts) < clock.lm_seconds, "prefill is in no round"
+    samples = read_run(folder).samples
+    for name in ("draft_share", "verify_share", "accept_share"):
+        assert cells(samples, METRICS[name], lambda row: row.id).number == 2, name

@@ -191,9 +191,9 @@ class EngineSource:
         for number, item in enumerate(items):
             decoded = self._clock(item, number)
             if decoded is not None:
-                clock = self._clock_of(item, decoded, memory)
+                clock, spoken = self._clock_of(item, decoded, memory)
                 known = [clocks[item.id] for clocks in others if item.id in clocks]
-                yield self._timed_one(item, decoded, [clock, *known])
+                yield self._timed_one(item, decoded, spoken, [clock, *known])
 
     def _elsewhere(self, items: list[ListItem]) -> list[Clocks]:
         """Return clocks of the utterances from each of `processes` processes but this one."""
@@ -205,7 +205,7 @@ class EngineSource:
         memory, found = memory_speed(), Clocks()
         for number, item in enumerate(items):
             if decoded := self._clock(item, number):
-                found[item.id] = self._clock_of(item, decoded, memory)
+                found[item.id], _ = self._clock_of(item, decoded, memory)
         return found
 
     def _made(self, share: Share) -> Iterator[Made | Unmade]:
@@ -259,17 +259,21 @@ class EngineSource:
 
     def _clock_of(
         self, item: ListItem, decoded: dict[System, Timed], memory: float | None
-    ) -> Clock:
-        """Return what this process measured of an utterance; it is streamed if that is asked."""
+    ) -> tuple[Clock, Spoken]:
+        """Return what this process measured of an utterance, and its audio.
+
+        It is streamed too if that is asked.
+        """
         config = self._config
-        clock = clock_of(decoded, config.system, memory)
-        if config.chunk is None or "chunk" not in READS[config.system]:
-            return clock
         (outcome,) = decoded[config.system].outcomes
-        return replace(clock, arrivals=self._streamed(item, outcome))
+        spoken = self.spoken(item, outcome)
+        clock = clock_of(decoded, config.system, spoken, memory)
+        if config.chunk is not None and "chunk" in READS[config.system]:
+            clock = replace(clock, arrivals=self._streamed(item, outcome))
+        return clock, spoken
 
     def _timed_one(
-        self, item: ListItem, decoded: dict[System, Timed], clocks: list[Clock]
+        self, item: ListItem, decoded: dict[System, Timed], spoken: Spoken, clocks: list[Clock]
     ) -> Timing:
         """Return one utterance with its seconds."""
         request, own = self._request(item), decoded[self._config.system]
@@ -282,11 +286,12 @@ class EngineSource:
         if self._timed[item.id] and outcome.split is None:
             times["split"] = self.engine.split(request, outcome)
         times["arrivals"] = clocks[0].arrivals
-        return Timing(item, outcome, self.spoken(item, outcome), times)
+        return Timing(item, outcome, spoken, times)
 
     def _utterance(self, item: ListItem, outcome: Outcome, spoken: Spoken, **times: Any) -> Made:
         codes, codebooks = self.engine.codes(outcome), self.engine.codebooks
         framed = {"frames": len(codes) // codebooks, "codebooks": codebooks}
+        seconds = {name: value for name, value in vars(spoken).items() if name != "wave"}
         made = record(
             item,
             self._config.seed,
@@ -295,12 +300,9 @@ class EngineSource:
             self.codec,
             tokens=len(outcome.tokens),
             stop="stop_id" if outcome.stopped else "max_length",
-            nar_seconds=spoken.nar_seconds,
-            codec_seconds=spoken.codec_seconds,
-            flow_seconds=spoken.flow_seconds,
             counts=outcome.counts,
             **(framed if codebooks > 1 else {}),
-            **{"lm_seconds": None} | times,
+            **{"lm_seconds": None} | seconds | times,
         )
         return made, spoken.wave
 

@@ -69,11 +69,11 @@ def test_a_plot_without_points_of_runs_is_left_out(tmp_path: Path) -> None:
     ]  # fmt: skip
     for beta in (0.1, 0.3):
         make_run(tmp_path, "speculative", rule="tolerance", beta=beta)
-    (definition,) = (one for one in REPORTS["pcg"](TINY).figures if one.name == "figure2_length")
-    timed, *_ = definition.axes
-    asked = replace(definition, axes=[timed, replace(timed, title="of people", y="mos")])
+    (definition,) = (one for one in REPORTS["pcg"](TINY).figures if one.name == "figure2")
+    timed, length, *_ = definition.axes
+    asked = replace(definition, axes=[timed, length, replace(length, title="of people", y="mos")])
     filled = fill_figure(asked, choose(find_runs(tmp_path), asked.needs()))
-    assert [plot.title for plot in filled.plots] == ["Word errors"]
+    assert [plot.title for plot in filled.plots] == ["Word errors, tokens a round"]
 
 
 def test_tags_do_not_cover_each_other_and_curves_run_along_x() -> None:
@@ -102,7 +102,7 @@ def test_marks_and_papers_points_have_markers_of_their_own_and_labels_fit() -> N
         for kind in ("mark", "published")
         for i in range(3)
     ]
-    label = "speedup by acceptance length (one cost of a round)"
+    label = "speedup over the target alone, of which this is long (measured)"
     canvas = _canvas(figure(Plot("p", label, "y", [CURVE, *alike]), columns=1))
     canvas.draw_without_rendering()  # type: ignore[no-untyped-call]
     (axes,) = canvas.axes

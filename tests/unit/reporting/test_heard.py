@@ -50,7 +50,7 @@ def test_seeds_share_the_figure_of_the_one_that_was_heard(runs: Path, tmp_path: 
     found = [run for run in find_runs(runs).runs if run.name.startswith("draft")]
     write_rating(found[0].folder, "mos", heard(3.1))
     found = [run for run in find_runs(runs).runs if run.name.startswith("draft")]
-    both = pooled(found, {})
+    both = pooled(found)
     assert both.measure("mos").value == 3.1
     assert both.measure("mos").sd == 1.1  # of ratings, as PCG prints, not of seeds
     assert both.measure("wer").n == 12

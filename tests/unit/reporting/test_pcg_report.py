@@ -53,31 +53,6 @@ def test_table1_takes_the_groups_that_are_as_fast_as_ssd(results: Path) -> None:
     assert "Welch's t, and the paired t over seeds that both have" in text
 
 
-def test_speed_by_length_orders_rules_as_acceptance_length_does(results: Path) -> None:
-    table = by_key(results / "table1.csv")
-    ratios = [
-        float(row["speedup_by_length"]) / float(row["acceptance_length"])
-        for key, row in table.items()
-        if key in {"exact", "ssd", "pcg"}
-    ]
-    assert ratios == pytest.approx([ratios[0]] * 3, rel=1e-4)
-    measured = [float(table[key]["speedup"]) for key in ("exact", "ssd", "pcg")]
-    by_length = [float(table[key]["speedup_by_length"]) for key in ("exact", "ssd", "pcg")]
-    assert by_length == pytest.approx(measured, rel=0.1)
-
-
-def test_a_run_has_one_speed_by_length_in_the_whole_report(results: Path) -> None:
-    table = by_key(results / "table1.csv")
-    drawn = read_csv(results / "figure2.csv")
-    points = [p for p in drawn if p["plot"] == "Word errors, speed by length"]
-    found = {table["ssd"]["speedup_by_length"]}
-    found |= {p["x"] for p in points if (p["series"], p["tag"]) == ("SSD, β", "0.3")}
-    assert len(found) == 1
-    for name in ("table1", "table3", "groups", "figure2"):
-        text = (results / f"{name}.md").read_text()
-        assert "A round costs, in steps of the target alone:" in text
-
-
 def test_figure3_has_the_seeds_that_all_of_its_points_have(results: Path) -> None:
     """Lookahead 3 has three seeds and the others one: bands of two meanings in one curve."""
     text = (results / "figure3.md").read_text()
