@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from speculative_tts.assets import resolve
 from speculative_tts.evaluation.audio import seconds
-from speculative_tts.records import SCORED, TIMED, Clock, DecodeRecord, columns_marked
+from speculative_tts.records import SCORED, SPLIT, TIMED, Clock, DecodeRecord, columns_marked
 from speculative_tts.typed import typed
 
 NO_CODES = "no_codes"  # flag of an utterance that ended at once; its audio is a short silence
@@ -117,10 +118,13 @@ def decode_counts(record: DecodeRecord) -> dict[str, Any]:
     if record.lm_seconds is not None:  # only some utterances are timed
         times = columns_marked(record, TIMED)
         own |= {name: value for name, value in times.items() if value is not None}
-    clocks = {"clocks": list(map(_clocked, record.clocks))} if record.clocks else {}
+    clocks = list(map(_clocked, record.clocks or ()))
+    parts = [name for name in SPLIT if clocks and all(name in clock for clock in clocks)]
+    means = {name: fmean(clock[name] for clock in clocks) for name in parts}
+    split = vars(record.split) if record.split else {}
     counts = record.counts.columns() if record.counts.rounds else {}
     stream = record.arrivals.heard() if record.arrivals else {}
-    return own | clocks | counts | stream | (vars(record.split) if record.split else {})
+    return own | ({"clocks": clocks} if clocks else {}) | counts | stream | split | means
 
 
 def _clocked(clock: Clock) -> dict[str, Any]:

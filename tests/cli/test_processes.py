@@ -64,7 +64,7 @@ def test_an_utterance_is_streamed_in_every_process(tmp_path: Path) -> None:
 def test_shares_of_a_round_are_measured_in_every_process(tmp_path: Path) -> None:
     """They were of the first process, and stood beside speeds of five."""
     models = write_fake_models(tmp_path / "models")
-    given = ["limit=2", "runtime.warmup=0", "instrument=1", "method=exact", "lookahead=2"]
+    given = ["limit=2", "runtime.warmup=0", "instrument=0", "method=exact", "lookahead=2"]
     given += ["runtime.kernels=native"]  # whose rounds clock themselves
     assert decode([*models.overrides, *given, f"out={tmp_path / 'runs'}", "processes=2"]) == 0
     (folder,) = (tmp_path / "runs").glob("speculative-*")
