@@ -182,7 +182,7 @@ def figures(row: Mapping[str, Any], alone: Mapping[str, Any], *, late: bool) -> 
 def _waits(row: Mapping[str, Any], columns: Columns) -> Array:
     """Return a waiting time of each process and utterance, shape [processes, utterances]."""
     ordered = [sorted(process, key=lambda one: one["id"]) for process in row["processes"]]
-    pairs = np.array([list(map(columns, process)) for process in ordered])
+    pairs: Array = np.array([list(map(columns, process)) for process in ordered])
     return pairs[..., 0] / pairs[..., 1]
 
 
