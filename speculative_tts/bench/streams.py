@@ -22,9 +22,15 @@ from speculative_tts.decoding.engine import Engine
 from speculative_tts.decoding.model_cache import process_cache
 from speculative_tts.decoding.streaming import stream_codec
 from speculative_tts.evaluation.metric import Metric
-from speculative_tts.evaluation.processes import Cells, interval
+from speculative_tts.evaluation.processes import (
+    PERCENTILE,
+    PERCENTILE_NEEDS,
+    Cells,
+    interval,
+    percentile,
+)
 from speculative_tts.evaluation.registry import METRICS
-from speculative_tts.evaluation.statistics import Measure
+from speculative_tts.evaluation.statistics import Array, Measure
 from speculative_tts.files import write_atomic
 from speculative_tts.provenance import provenance
 from speculative_tts.reporting.origin import made_by
@@ -40,11 +46,11 @@ from speculative_tts.workers import afresh
 ALONE = "target alone"
 SPEEDUP = METRICS["speedup"]  # of tokens a second over a baseline's
 RULES = (ExactRule(), ToleranceRule(beta=0.2))
-LATE = 95  # the percentile of each waiting time that stands beside its mean
 Utterance = Mapping[str, Any]  # the fields of `Served`, its tokens counted
+Columns = Callable[[Utterance], tuple[float, float]]
 Process = tuple[dict[str, list[Served]], float | None]  # by system; GB/s that its core read
 # Digits of a figure, and the two columns whose ratio of sums is its mean, by heading.
-WAITS: dict[str, tuple[int, Callable[[Utterance], tuple[float, float]]]] = {
+WAITS: dict[str, tuple[int, Columns]] = {
     "ms a token": (2, lambda one: (1000 * one["token_seconds"], max(1, one["tokens"] - 1))),
     "first audio, ms": (0, lambda one: (1000 * one["first_audio"], 1)),
     "real-time factor": (3, lambda one: (one["seconds"], one["audio_seconds"])),
@@ -160,18 +166,24 @@ def row(config: BenchConfig, name: str, found: Sequence[Process]) -> dict[str, A
     }
 
 
-def figures(row: Mapping[str, Any], alone: Mapping[str, Any]) -> list[str]:
-    """Format a row's waiting times and speeds: means, with intervals, and `LATE` percentiles."""
+def figures(row: Mapping[str, Any], alone: Mapping[str, Any], *, late: bool) -> list[str]:
+    """Format a row's waiting times, their percentiles if `late`, and its speeds."""
     own, base, cells = _utterances(row), _utterances(alone), list[str]()
     for digits, columns in WAITS.values():
-        late = np.percentile([top / bottom for top, bottom in map(columns, own)], LATE)
-        mean = _over_processes(row, list(map(columns, own)), RATIO)
-        cells += [_text(mean, digits), f"{late:.{digits}f}"]
+        cells.append(_text(_over_processes(row, list(map(columns, own)), RATIO), digits))
+        cells += [_text(percentile(_waits(row, columns)), digits)] if late else []
     spoken = [(row["streams"] * one["tokens"], one["seconds"]) for one in own]
     beside = [(alone["streams"] * one["tokens"], one["seconds"]) for one in base]
     pairs = [(*one, *other) for one, other in zip(spoken, beside, strict=True)]
     cells.append(_text(_over_processes(row, spoken, RATIO), 0))
     return [*cells, "-" if row is alone else _text(_over_processes(row, pairs, SPEEDUP), 2)]
+
+
+def _waits(row: Mapping[str, Any], columns: Columns) -> Array:
+    """Return a waiting time of each process and utterance, shape [processes, utterances]."""
+    ordered = [sorted(process, key=lambda one: one["id"]) for process in row["processes"]]
+    pairs: Array = np.array([list(map(columns, process)) for process in ordered])
+    return pairs[..., 0] / pairs[..., 1]
 
 
 def _utterances(row: Mapping[str, Any]) -> list[Utterance]:
@@ -192,24 +204,40 @@ def _text(measure: Measure, digits: int) -> str:
 
 def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     """Format all rows as one table, with how they were measured."""
-    heads = [name for title in WAITS for name in (title, f"p{LATE}")]
+    numbers = sorted({len(one["processes"][0]) for one in rows})
+    late = numbers[0] >= PERCENTILE_NEEDS
+    heads = [name for title in WAITS for name in (title, *([f"p{PERCENTILE}"] if late else []))]
     columns = ["target", "streams", "system", *heads, "tokens/s of all", f"x {ALONE}"]
     lines = [f"| {' | '.join(columns)} |", "|---|---:|---|" + "---:|" * (len(columns) - 3)]
     bases = {(one["target"], one["streams"]): one for one in rows if one["system"] == ALONE}
     for one in rows:
-        cells = figures(one, bases[one["target"], one["streams"]])
+        cells = figures(one, bases[one["target"], one["streams"]], late=late)
         lines.append(
             f"| {one['target']} | {one['streams']} | {one['system']} | {' | '.join(cells)} |"
         )
-    numbers = sorted({len(one["processes"][0]) for one in rows})
     seeds = sorted({one["seed"] for one in rows})
     counted = f"{' or '.join(map(str, numbers))} utterances, seed {', '.join(map(str, seeds))}"
-    lines += ["", f"All are over {counted}; p{LATE} is the {LATE}th percentile.", *HOW]
+    lines += ["", f"All are over {counted}.", _percentiles(numbers[0]), *HOW]
     if speeds := [speed for one in rows for speed in one["memory"] if speed]:
         lines.append(f"A core read {min(speeds):.0f} to {max(speeds):.0f} GB/s of main memory.")
     lines += ["", *dict.fromkeys(made_by(one["provenance"]) for one in rows)]
     said = _timed_in(len(rows[0]["processes"]))
     return "\n".join(["# Several listeners at once", "", said, "", *lines]) + "\n"
+
+
+def _percentiles(utterances: int) -> str:
+    """Say what the percentiles are, or why there are none of so few utterances."""
+    if utterances >= PERCENTILE_NEEDS:
+        return f"p{PERCENTILE}: the {PERCENTILE}th percentile of a process, the mean of all."
+    share = PERCENTILE / 100
+    missed = " and ".join(
+        f"{100 * share**number:.0f} % with {number}" for number in (utterances, PERCENTILE_NEEDS)
+    )
+    return (
+        f"There are no {PERCENTILE}th percentiles, which take {PERCENTILE_NEEDS} utterances "
+        f"(limit={PERCENTILE_NEEDS}): with n of them the longest wait is below the true percentile "
+        f"with probability {share:.2f}^n, {missed}."
+    )
 
 
 def _timed_in(processes: int) -> str:

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 
 from speculative_tts.evaluation.processes import ENOUGH
@@ -153,6 +154,8 @@ def _block(
 def _line(claim: Claim, definition: ClaimTable, chosen: Chosen) -> Line:
     shown, measure = quantity(claim.quantity), figure_of(claim, chosen)
     found = Finding.no_pair if _unmet(claim, chosen) else verdict(measure, claim)
+    if found is Finding.few:
+        measure = NOTHING  # a figure that decides nothing is not shown
     made_by = [name for name, rows in definition.systems.items() if {*claim.systems} & {*rows}]
     cells = {
         "paper": Cell(claim.paper),
@@ -182,14 +185,19 @@ def _unmet(claim: Claim, chosen: Chosen) -> bool:
 
 
 def figure_of(claim: Claim, chosen: Chosen) -> Measure:
-    """Return the claim's figure in the unit that tables show; a difference has its p."""
+    """Return the claim's figure in the unit that tables show; a difference has its p.
+
+    A difference of speeds is of as many processes as the one of its two speeds that has fewer.
+    """
     known = {key: chosen.results[key] for key in claim.systems if key in chosen.results}
     if _unmet(claim, chosen) or len(known) < len(claim.systems):
         return NOTHING
     measure = known[claim.of].measure(claim.quantity)
     if claim.minus is not None:
         found = compare(chosen, claim.minus, [claim.of], [claim.quantity])
-        measure = found.get((claim.of, claim.quantity), NOTHING)
+        both = (measure, known[claim.minus].measure(claim.quantity))
+        few = min((one.processes for one in both if one.processes is not None), default=None)
+        measure = replace(found.get((claim.of, claim.quantity), NOTHING), processes=few)
     if claim.over is not None:
         return measure.over(known[claim.over].measure(claim.quantity))
     return measure.scaled(quantity(claim.quantity).scale)

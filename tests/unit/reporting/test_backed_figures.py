@@ -20,12 +20,10 @@ from backed import (
 )
 from kept_runs import cells
 
-REPLACED = "of the claims page at eb6856b, one process, which `make clocks` has replaced"
 REGISTERED = ROOT / "results/registered/README.md"
 RETEST = ROOT / "results/registered/retest/README.md"
 SPOILT = "timed while other programs took half of the core, thrown away"
 UNBACKED = {  # page: its figures that no file has, with the reason
-    REGISTERED: {"1.17 [1.10, 1.25]": REPLACED, "+0.06 [-0.05, 0.17]": REPLACED},
     RETEST: {"1.09 [1.03, 1.15]": SPOILT, "1.11 [1.06, 1.15]": SPOILT},
 }
 FIRST, SECOND = "registered/pcg/matched_length", "registered/retest/claims"

@@ -198,6 +198,16 @@ def test_runs_decide(page: dict[str, dict[str, str]], text: str, found: Finding)
     assert told(page, text) == found.value
 
 
+def test_a_speed_of_one_process_is_not_shown(page: dict[str, dict[str, str]]) -> None:
+    """It decides nothing, yet stood beside the verdict; a difference of two even got a verdict."""
+    speeds = [row for row in page.values() if row["test"].startswith("speedup of ")]
+    known = [row for row in speeds if row["verdict"] != Finding.missing.value]
+    assert any(" minus " in row["test"] for row in known)
+    for row in known:
+        assert row["verdict"] == Finding.few.value
+        assert not any(row.get(f"here{end}") for end in ("", "_low", "_high", "_p"))
+
+
 def test_a_length_that_no_run_has_makes_no_pair(tmp_path: Path) -> None:
     """Of one size alone the nearest was compared: 18 % less length, and PCG "beat" SSD.
 
