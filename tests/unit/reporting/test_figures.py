@@ -73,7 +73,7 @@ def test_a_plot_without_points_of_runs_is_left_out(tmp_path: Path) -> None:
     timed, length, *_ = definition.axes
     asked = replace(definition, axes=[timed, length, replace(length, title="of people", y="mos")])
     filled = fill_figure(asked, choose(find_runs(tmp_path), asked.needs()))
-    assert [plot.title for plot in filled.plots] == ["Word errors, tokens a round"]
+    assert [plot.title for plot in filled.plots] == [timed.title, length.title]
 
 
 def test_tags_do_not_cover_each_other_and_curves_run_along_x() -> None:
@@ -102,7 +102,7 @@ def test_marks_and_papers_points_have_markers_of_their_own_and_labels_fit() -> N
         for kind in ("mark", "published")
         for i in range(3)
     ]
-    label = "speedup over the target alone, of which this is long (measured)"
+    label = "speedup over the target alone (measured, a long one)"
     canvas = _canvas(figure(Plot("p", label, "y", [CURVE, *alike]), columns=1))
     canvas.draw_without_rendering()  # type: ignore[no-untyped-call]
     (axes,) = canvas.axes

@@ -92,7 +92,6 @@ def test_table2_has_the_swap_beside_the_paper(results: Path) -> None:
     assert table["4.5"]["wer_minus_target"]
     assert float(table["10.3"]["groups.mean_size"]) == pytest.approx(10.3)
     assert table["pcg10.3"]["paper_speedup"] == "1.23x"
-    assert float(table["pcg10.3"]["accept_share"]) > 0
 
 
 def test_figure2_has_both_frontiers_and_the_papers_points(results: Path) -> None:
