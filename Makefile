@@ -54,7 +54,7 @@ DRAFTERS_RUNS := $(addprefix drafters/,recurrent second lookup ssd pcg small sma
 # $(call decode,experiments,folder): one after the other in one process, which loads torch and models once
 decode = $(BIN)/sst-decode experiment=$(call joined,$(1)) seed=$(SEEDS) out=$(OUT)/$(2) workers=$(WORKERS) $(SHARED) $(QUICK)
 
-.PHONY: help venv reproduce sentences sentences-pcg sentences-margins sentences-frontier training-seeds draft-layers fine-drafts preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks records registered-records registered-speeds retest samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
+.PHONY: help venv reproduce sentences sentences-clocks sentences-pcg sentences-margins sentences-frontier training-seeds draft-layers fine-drafts preflight ssd pcg mtp claims results registered page tiny-system fresh streaming frontier drafters speeds clocks records registered-records registered-speeds retest samplers voices tiny-models models-corpus models-target models-small models-fine models-valle models-sentences test check check-full docs mutants browser gpu bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -223,6 +223,17 @@ clocks: $(STAMP) ## Time every setting of the papers' tables and of the frontier
 	$(call timed,mtp,12,experiment=$(call joined,$(MTP_RUNS)))
 	for one in ssd pcg mtp; do $(BIN)/sst-eval runs=$(OUT)/clocks/$$one metrics=[]; done
 	$(BIN)/python scripts/retime.py $(OUT)/clocks $(RESULTS)
+	$(BIN)/python scripts/draw_page.py $(RESULTS)
+
+SENTENCES := target=sentences draft=sentences instrument=0
+
+sentences-clocks: $(STAMP) ## Time SSD over lookaheads and tolerances, and groups, on sentences in five processes, and put that into RESULTS: 35 minutes on a quiet core
+	$(call timed,sentences/ssd,12,$(SENTENCES) method=target)
+	$(call timed,sentences/ssd,12,$(SENTENCES) method=exact drafter=lm$(comma)recurrent)
+	$(call timed,sentences/ssd,12,$(SENTENCES) experiment=ssd/groups rule.groups.mean_size=40$(comma)140 drafter=lm$(comma)recurrent)
+	$(call timed,sentences/ssd,12,$(SENTENCES) experiment=lookaheads)
+	$(BIN)/sst-eval runs=$(OUT)/clocks/sentences/ssd metrics=[]
+	$(BIN)/python scripts/retime.py $(OUT)/clocks/sentences $(RESULTS)/sentences
 	$(BIN)/python scripts/draw_page.py $(RESULTS)
 
 # $(call untimed,paper,overrides): the systems of the papers' main tables, all 240 utterances and seeds, nothing timed

@@ -39,7 +39,7 @@ from speculative_tts.reporting.definitions import (
     Row,
     TableDefinition,
 )
-from speculative_tts.reporting.experiments import TINY
+from speculative_tts.reporting.experiments import scale_of
 from speculative_tts.reporting.fill_claims import NAME as CLAIMS
 from speculative_tts.reporting.fill_claims import fill_claims
 from speculative_tts.reporting.fill_figure import figure_csv, fill_figure
@@ -175,9 +175,10 @@ def retime(runs: Path, shipped: Path) -> list[Path]:
     """Rewrite the files of every report that the runs have speeds of; return them."""
     written = []
     for name, of in RUNS.items():
-        report, found = REPORTS[name](TINY), find_runs(runs / of)
-        for place in sorted({path.parent for path in (shipped / name).rglob("runs.json")}):
-            folder = Folder(report, place, found)
+        places = sorted({path.parent for path in (shipped / name).rglob("runs.json")})
+        for place in places:
+            found = find_runs(runs / of)
+            folder = Folder(REPORTS[name](scale_of(name, found.runs)), place, found)
             made = dict(folder.files())
             for file, text in made.items():
                 write_atomic(place / file, text)
