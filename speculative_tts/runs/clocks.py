@@ -8,7 +8,7 @@ from speculative_tts.decoding.engine import Spoken, Timed
 from speculative_tts.files import held
 from speculative_tts.native.memory import bandwidth
 from speculative_tts.provenance import hardware
-from speculative_tts.records import SECONDS, SPLIT, Clock
+from speculative_tts.records import SECONDS, Clock
 from speculative_tts.schema.decode import System
 from speculative_tts.typed import read_json, write_json
 
@@ -43,16 +43,18 @@ def clock_of(
 ) -> Clock:
     """Return the seconds of a system, and of the target alone where it was decoded beside it."""
     own, beside = decoded[system], decoded.get(System.target)
+    draft, verify, accept = own.outcomes[0].split or (None, None, None)
     clock = Clock(
         own.seconds,
         own.prefill_seconds,
+        draft_seconds=draft,
+        verify_seconds=verify,
+        accept_seconds=accept,
         nar_seconds=spoken.nar_seconds,
         codec_seconds=spoken.codec_seconds,
         flow_seconds=spoken.flow_seconds,
         memory=memory,
     )
-    if own.outcomes[0].split is not None:
-        clock = replace(clock, **dict(zip(SPLIT, own.outcomes[0].split, strict=True)))
     if beside is None or beside is own:
         return clock
     seconds, prefill = beside.seconds, beside.prefill_seconds
