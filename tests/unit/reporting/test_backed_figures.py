@@ -104,7 +104,7 @@ def test_every_figure_stands_in_what_is_linked_beside_it(page: Path) -> None:
 def test_speeds_above_a_thousand_stand_in_what_is_linked_beside_them() -> None:
     """Tokens a second have no interval where a GPU or one process was asked."""
     found = [*thousands(ROOT / "results/README.md")]
-    assert len(found) >= 8
+    assert len(found) >= 4
     assert [text for text, known in found if not known] == []
 
 
