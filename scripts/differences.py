@@ -178,6 +178,27 @@ def second_list() -> dict[str, Pair]:
     return pairs
 
 
+def margins() -> dict[str, Pair]:
+    """Return what settings lose on the 225 sentences with margins named beforehand."""
+    systems = {
+        "exact": ("exact by the layer", "exact-k3-recurrent"),
+        "ssd0.1": ("SSD 0.1 by the draft", "tolerance-b0.1-k3"),
+        "ssd0.2": ("SSD 0.2 by the draft", "tolerance-b0.2-k3"),
+        "pcg37.5": ("PCG 37.5 by the layer", "group-m37.5-k3-recurrent"),
+    }
+    return {
+        f"margins_{key}_{'_'.join(map(str, seeds))}": Pair(
+            f"{label} minus target, 225 other sentences, seeds {', '.join(map(str, seeds))}",
+            *(
+                runs("sentences/margins", one, *(f"s{seed}" for seed in seeds))
+                for one in (f"speculative-{name}", "target")
+            ),
+        )
+        for key, (label, name) in systems.items()
+        for seeds in ((1, 2), (0, 1, 2))
+    }
+
+
 SEEDS = (0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)
 BLOCKS = {
     "Any English sentence, by Whisper tiny.en": {
@@ -231,6 +252,7 @@ BLOCKS = {
         "base_spoken": Pair(
             "recordings through the codec minus recordings, 120 sentences", BASE_CODEC, BASE_SPOKEN
         ),
+        **margins(),
     },
     "35 words, first registered list, three seeds": first_list(),
     "35 words, second registered list, three seeds": second_list(),
