@@ -271,7 +271,7 @@ records: $(STAMP) ## Decode and judge the papers' main tables again, nothing tim
 	$(call untimed,streaming,experiment=streaming seed=0 limit=20)
 	$(call untimed,drafters,experiment=$(call joined,$(DRAFTERS_RUNS)) seed=0$(comma)1$(comma)2$(comma)3$(comma)4 limit=20)
 	$(call untimed,drafters,experiment=drafters/words$(comma)drafters/words_pcg)
-	$(call untimed,frontier/small,experiment=frontier_small$(comma)frontier_heads seed=0)
+	ATEN_CPU_CAPABILITY=avx2 $(call untimed,frontier/small,experiment=frontier_small$(comma)frontier_heads seed=0) # as its words were made
 	$(call untimed,frontier,experiment=$(call joined,frontier frontier_ratio frontier_block frontier_frequent) seed=0)
 	$(call untimed,frontier,experiment=ssd/table3$(comma)ssd/groups drafter=recurrent seed=0)
 	$(BIN)/sst-eval runs=$(OUT)/records/ssd metrics=[wer,similarity]
@@ -402,9 +402,9 @@ sentences-pcg: $(STAMP) ## PCG's tables on sentences by its paper's sampler; wha
 	$(BIN)/python scripts/keep_runs.py $(RESULTS)/sentences/base_seeds $(OUT)/sentences/base_seeds/ssd
 
 # What is registered of sentences that nobody had heard: a rule's loss beside its target.
-SPARE = data=sentences data.name=spare data.path=results/sentences/lists/spare.jsonl lookahead=3 out=$(OUT)/sentences/margins
+SPARE = data=sentences data.name=spare data.path=results/sentences/lists/spare.jsonl lookahead=3 seed=0$(comma)1$(comma)2 out=$(OUT)/sentences/margins
 
-sentences-margins: $(STAMP) ## Does a rule lose words on 225 sentences that nobody had heard? A quarter of an hour of a core
+sentences-margins: $(STAMP) ## Does a rule lose words on 225 sentences that nobody had heard? An hour of a core
 	$(call sentences_decode,method=target $(SPARE))
 	$(call sentences_decode,method=ssd rule.beta=0.1$(comma)0.2 $(SPARE))
 	$(call sentences_decode,drafter=recurrent method=exact $(SPARE))
