@@ -230,7 +230,8 @@ SENTENCES := target=sentences draft=sentences instrument=0
 sentences-clocks: $(STAMP) ## Time SSD over lookaheads and tolerances, and groups, on sentences in five processes, and put that into RESULTS: 35 minutes on a quiet core
 	$(call timed,sentences/ssd,12,$(SENTENCES) method=target)
 	$(call timed,sentences/ssd,12,$(SENTENCES) method=exact drafter=lm$(comma)recurrent)
-	$(call timed,sentences/ssd,12,$(SENTENCES) experiment=ssd/groups rule.groups.mean_size=40$(comma)140 drafter=lm$(comma)recurrent)
+	$(call timed,sentences/ssd,12,$(SENTENCES) experiment=ssd/groups rule.groups.mean_size=4.5$(comma)10$(comma)40$(comma)140 drafter=lm$(comma)recurrent)
+	$(call timed,sentences/ssd,12,$(SENTENCES) method=ssd lookahead=3 rule.beta=0.1$(comma)0.3 drafter=lm$(comma)recurrent)
 	$(call timed,sentences/ssd,12,$(SENTENCES) experiment=lookaheads)
 	$(BIN)/sst-eval runs=$(OUT)/clocks/sentences/ssd metrics=[]
 	$(BIN)/python scripts/retime.py $(OUT)/clocks/sentences $(RESULTS)/sentences
@@ -415,7 +416,7 @@ sentences-margins: $(STAMP) ## Does a rule lose words on 225 sentences that nobo
 
 sentences-frontier: $(STAMP) ## SSD over lookahead and tolerance, and the papers' rules over their settings, in words on 120 sentences: half an hour of a core
 	$(call sentences_decode,method=target out=$(OUT)/sentences/frontier,120)
-	for how in experiment=lookaheads "method=exact drafter=lm,recurrent" "experiment=ssd/groups rule.groups.mean_size=40,140 drafter=lm,recurrent"; do $(call sentences_decode,$$how seed=0 out=$(OUT)/sentences/frontier,120); done
+	for how in experiment=lookaheads "method=exact drafter=lm,recurrent" "experiment=ssd/groups rule.groups.mean_size=4.5,10,40,140 drafter=lm,recurrent" "method=ssd lookahead=3 rule.beta=0.1,0.3 drafter=lm,recurrent"; do $(call sentences_decode,$$how seed=0 out=$(OUT)/sentences/frontier,120); done
 	$(BIN)/sst-eval runs=$(OUT)/sentences/frontier judges=whisper judges.weights=tiny.en metrics=[wer]
 	$(BIN)/sst-report paper=frontier runs=$(OUT)/sentences/frontier out=$(RESULTS)/sentences page=false
 	rm -f $(RESULTS)/sentences/frontier/{rules,small_rules,frontier}* # of a clock, rules and drafters that were left out
