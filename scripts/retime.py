@@ -176,9 +176,12 @@ def retime(runs: Path, shipped: Path) -> list[Path]:
     written = []
     for name, of in RUNS.items():
         places = sorted({path.parent for path in (shipped / name).rglob("runs.json")})
+        if not places:
+            continue
+        found = find_runs(runs / of)
+        report = REPORTS[name](scale_of(name, found.runs))
         for place in places:
-            found = find_runs(runs / of)
-            folder = Folder(REPORTS[name](scale_of(name, found.runs)), place, found)
+            folder = Folder(report, place, found)
             made = dict(folder.files())
             for file, text in made.items():
                 write_atomic(place / file, text)
